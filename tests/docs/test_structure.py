@@ -75,6 +75,17 @@ def test_no_python_import_goes_up() -> None:
     assert not wrong
 
 
+@pytest.mark.parametrize("adapter", ["kx", "turbine"])
+def test_an_adapter_calls_functions_in_workers_on_the_shared_path(adapter: str) -> None:
+    files = sorted((ROOT / "python" / "mullion" / adapter).rglob("*.py"))
+    texts = {file.name: file.read_text("utf-8") for file in files}
+    # calls.py translates all errors of functions; _util.codec and reading.py have the layouts of Arrow data.
+    own = re.compile(r"mullion\._util\.user_code|\btraceback\b|\bpa\.ipc\b|\bSystemExit\b")
+    assert not [f"{name}: {line}" for name, text in texts.items() for line in text.splitlines() if own.search(line)]
+    for text in texts.values():
+        assert text.count("except FAILURES") == text.count("raise failed_call") - text.count("except WrongResultError")
+
+
 @pytest.mark.parametrize("language", ["Scala", "Python"])
 def test_a_package_is_drawn_once(language: str) -> None:
     order = packages(language)

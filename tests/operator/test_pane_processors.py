@@ -386,7 +386,7 @@ def test_a_query_continues_with_the_state_before_the_failed_batch(spark: SparkSe
         feed.write([(SECOND, "a", 3), (SECOND, "a", 9)])
         with pytest.raises(FunctionError) as failed:
             failing.settle()
-    assert "The processor failed for the pane [1970-01-01T00:00:00Z, 1970-01-01T00:00:10Z) of k='a': " in str(
+    assert "The function failed for the pane [1970-01-01T00:00:00Z, 1970-01-01T00:00:10Z) of k='a': " in str(
         failed.value
     )
     assert "Limited.on_row raised ValueError: 9 is too much, at " in str(failed.value)

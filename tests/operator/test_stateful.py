@@ -318,11 +318,11 @@ def test_what_a_function_yields_is_checked(spark: SparkSession, tmp_path: Path) 
         assert type(error) is InvalidArgumentError, error
         return str(error)
 
-    assert "yielded as output a builtins.dict, which is neither a pyarrow.RecordBatch" in yields("a dict", [{}])
-    assert "without 'n' and with 'm' in addition: it has 'k', 'm', and the schema has 'k', 'n'" in yields(
+    assert "the function returned 5 (int), which is not rows" in yields("a number", [5])
+    assert "the function returned the columns 'k', 'm', and the schema has 'k', 'n'" in yields(
         "other columns", [pa.RecordBatch.from_pylist([{"k": "a", "m": 1}])]
     )
-    assert "whose column 'n' is string, and int32 in the schema" in yields(
+    assert "the function returned the column 'n' as string, and the schema has it as int32" in yields(
         "another type", [pa.RecordBatch.from_pylist([{"k": "a", "n": "many"}])]
     )
     assert "key='a' (str) is not bytes" in str(

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from mullion._keyed.results import Results, WrongResultError
 from mullion._keyed.state import State
 from mullion._util.codec.arrow import batches_in, buffer_of
 from mullion._util.user_code import failed_line
@@ -86,6 +87,7 @@ class Stage:
 
     def _wired(self, outputs: Iterable[Any]) -> Iterator[pa.RecordBatch]:
         numbers = {name: number for number, (name, _) in enumerate(self.windows, start=1)}
+        results = [Results(self.output), *(Results(schema, f"the window {name!r}") for name, schema in self.windows)]
         for item in outputs:
             if isinstance(item, tuple) and self.windows:
                 name, batch = item if len(item) == 2 else (None, None)
@@ -95,10 +97,14 @@ class Stage:
                         f"{', '.join(map(repr, numbers))}. Yield (window, batch), or a batch for the output."
                     )
                 number = numbers[name]
-                schema, what = self.windows[number - 1][1], f"rows for the window {name!r}"
             else:
-                number, batch, schema, what = 0, item, self.output, "output"
-            yield from _sent(number, batch, schema, f"{self.role} yielded as {what}")
+                number, batch = 0, item
+            try:
+                for rows in results[number].batches(batch):
+                    if rows.num_rows:
+                        yield from frame_of(number, rows)
+            except WrongResultError as error:
+                raise InvalidArgumentError(f"{self.role} {error}") from error
 
 
 def _frames(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Buffer]]:
@@ -106,21 +112,6 @@ def _frames(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Buffer]
         kinds, data = batch.column(0).to_pylist(), batch.column(1)
         for row, kind in enumerate(kinds):
             yield kind, data[row].as_buffer()
-
-
-def _sent(number: int, output: Any, schema: pa.Schema, what: str) -> Iterator[pa.RecordBatch]:
-    if isinstance(output, pa.Table):
-        batches = output.to_batches()
-    elif isinstance(output, pa.RecordBatch):
-        batches = [output]
-    else:
-        raise InvalidArgumentError(
-            f"{what} a {type(output).__module__}.{type(output).__name__}, which is neither a pyarrow.RecordBatch nor a "
-            "pyarrow.Table. Make one with pa.RecordBatch.from_pylist([...])."
-        )
-    for batch in batches:
-        if batch.num_rows:
-            yield from frame_of(number, _conformed(batch, schema, what))
 
 
 def frame_of(number: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -133,35 +124,6 @@ def frame_of(number: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     stream = buffer_of(batch)
     data = pa.Array.from_buffers(pa.binary(), 1, [None, pa.array([0, stream.size], pa.int32()).buffers()[1], stream])
     yield pa.RecordBatch.from_arrays([pa.array([number], pa.int32()), data], schema=_FRAME)
-
-
-def _conformed(batch: pa.RecordBatch, schema: pa.Schema, what: str) -> pa.RecordBatch:
-    """The batch with the columns of ``schema``, matched by name, in its order and types."""
-    if batch.schema.equals(schema):
-        return batch
-    names, wanted = batch.schema.names, schema.names
-    if sorted(names) != sorted(wanted):
-        missing = [name for name in wanted if name not in names]
-        extra = [name for name in names if name not in wanted]
-        parts = [f"without {', '.join(map(repr, missing))}"] if missing else []
-        parts += [f"with {', '.join(map(repr, extra))} in addition"] if extra else []
-        raise InvalidArgumentError(
-            f"{what} a batch {' and '.join(parts)}: it has {', '.join(map(repr, names)) or 'no columns'}, and the "
-            f"schema has {', '.join(map(repr, wanted))}."
-        )
-    columns = []
-    for field in schema:
-        column = batch.column(field.name)
-        if column.type != field.type:
-            try:
-                column = column.cast(field.type)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-                raise InvalidArgumentError(
-                    f"{what} a batch whose column {field.name!r} is {column.type}, and {field.type} in the schema: "
-                    f"{error}"
-                ) from error
-        columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _described(error: Exception, role: str) -> tuple[str, str]:

@@ -17,11 +17,13 @@ Changes to a value that ``self`` keeps from an earlier call are not saved: read 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping, Sequence
 from typing import Any, Final, final
 
 import pyarrow as pa
 
+from mullion._keyed.calls import Undo
+from mullion._keyed.journal import RecordJournal
 from mullion._keyed.store import Records
 from mullion._util.codec import arrow
 from mullion.errors import InvalidArgumentError, UnsupportedError
@@ -38,18 +40,18 @@ _PLAIN: Final = (bool, int, float, str, type(None))
 class TurbineState(MutableMapping[str, Any]):
     """The state of one shard; see the module. Without records it is a plain mapping, for unit tests of callbacks."""
 
-    __slots__ = ("_held", "_records")
+    __slots__ = ("_loaded", "_records")
 
     def __init__(self, records: Records | None = None) -> None:
         self._records = Scratch() if records is None else records
         # The lists and dicts that the running call has read, each with its saved bytes.
-        self._held: dict[str, tuple[Any, bytes]] = {}
+        self._loaded: dict[str, tuple[Any, bytes]] = {}
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value under ``key``, or ``default``."""
-        held = self._held.get(key)
-        if held is not None:
-            return held[0]
+        loaded = self._loaded.get(key)
+        if loaded is not None:
+            return loaded[0]
         saved = self._records.get(_key(key))
         if saved is None:
             return default
@@ -66,25 +68,25 @@ class TurbineState(MutableMapping[str, Any]):
     def __setitem__(self, key: str, value: Any) -> None:
         encoded = _encode(key, value)
         self._records.put(_key(key), encoded)
-        self._held.pop(key, None)
+        self._loaded.pop(key, None)
         self._hold(key, value, encoded)
 
     def __delitem__(self, key: str) -> None:
         if key not in self:
             raise KeyError(key)
-        self._held.pop(key, None)
+        self._loaded.pop(key, None)
         self._records.delete(_key(key))
 
     def _hold(self, key: str, value: Any, saved: bytes) -> None:
         if isinstance(value, (list, dict)):
-            self._held[key] = value, saved
+            self._loaded[key] = value, saved
 
-    def _keep(self) -> None:
-        for key, (value, saved) in self._held.items():
+    def _save_changes(self) -> None:
+        for key, (value, saved) in self._loaded.items():
             encoded = _encode(key, value)
             if encoded != saved:
                 self._records.put(_key(key), encoded)
-        self._held.clear()
+        self._loaded.clear()
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, str) and self._records.get(_key(key)) is not None
@@ -100,16 +102,32 @@ class TurbineState(MutableMapping[str, Any]):
         return f"TurbineState({dict(self)!r})"
 
 
-def keep(state: object) -> None:
+def save_changes(state: object) -> None:
     """Saves the changes that a call made within values of the state, when it has returned."""
     if isinstance(state, TurbineState):
-        state._keep()
+        state._save_changes()
 
 
-def forget(state: object) -> None:
-    """Discards the changes that a failed call made within values of the state."""
-    if isinstance(state, TurbineState):
-        state._held.clear()
+@final
+class StateJournal(RecordJournal):
+    """The state of a shard, with undo of the writes of a failed call."""
+
+    def __init__(self, records: Records) -> None:
+        super().__init__(records)
+        self.state: Final = TurbineState(self)
+
+    def undo(self) -> None:
+        """Undoes the writes since :meth:`begin`."""
+        self.state._loaded.clear()
+        super().undo()
+
+
+def state_of(records: Records, on_error: str) -> tuple[TurbineState, Sequence[Undo]]:
+    """The state of a shard; with ``on_error="skip"`` also its journal, which undoes the writes of failed calls."""
+    if on_error == "stop":
+        return TurbineState(records), ()
+    journal = StateJournal(records)
+    return journal.state, [journal]
 
 
 @final

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,7 +17,7 @@ from mullion.errors import FunctionError, InvalidArgumentError
 from mullion.kx import sp
 from mullion.kx._operators import Function
 from mullion.kx._query.batches import CLOSING, Batch, Meta, as_tables, batches_in, mixed_records, unmixed
-from mullion.kx._query.worker import Stage, Step, as_data, conformed
+from mullion.kx._query.worker import Stage, Step, as_data
 
 TIMES = pa.struct([("start", pa.timestamp("us", "UTC")), ("end", pa.timestamp("us", "UTC"))])
 
@@ -149,6 +150,17 @@ def test_a_fold_continues_in_the_next_batch_and_starts_again_with_each_window() 
     assert list(store.scan(b"")) == []
 
 
+@pytest.mark.parametrize("fail", [lambda: 1 / 0, lambda: sys.exit(3)], ids=["raises", "exits"])
+def test_a_function_that_fails_is_named_with_its_line_and_its_window(fail: Any) -> None:
+    found = panes((0, 10, "close", [1]))
+    line = fail.__code__.co_firstlineno
+    about = r"^The function failed for the window \[1970-01-01T00:00:00Z, 1970-01-01T00:00:00\.000010Z\): "
+    steps = (sp.map(lambda data: fail()), sp.filter(lambda data: fail()), sp.reduce(lambda data, so_far: fail(), 0))
+    for operator in (*steps, sp.reduce(lambda data, so_far: 1, 0, lambda so_far: fail())):
+        with pytest.raises(FunctionError, match=rf"{about}{operator.kind}_1 \(.*\) raised .*, at {__file__}:{line}: "):
+            made_by(operator, found=found)
+
+
 @pytest.mark.parametrize(
     ("result", "rows"),
     [
@@ -180,12 +192,18 @@ def test_stored_values_are_read_as_they_were() -> None:
 
 
 def test_columns_are_cast_only_where_values_stay_what_they_are() -> None:
-    schema = pa.schema([("n", pa.int64()), ("x", pa.float64()), ("s", pa.string())])
-    table = pa.table({"s": pa.array(["a"], pa.large_string()), "n": pa.array([1], pa.int32()), "x": pa.nulls(1)})
-    assert conformed(table, schema, "f").to_pylist() == [{"n": 1, "x": None, "s": "a"}]
-    for column, wrong in (("n", pa.array([1.0])), ("n", pa.array(["1"])), ("x", pa.array([1])), ("s", pa.array([1]))):
-        at = table.column_names.index(column)
-        with pytest.raises(FunctionError, match=rf"f gave the column '{column}' as .*schema="):
-            conformed(table.set_column(at, column, wrong), schema, "f")
-    with pytest.raises(FunctionError, match=r"f gave the columns 's', 'n', and.*schema="):
-        conformed(table.select(["s", "n"]), schema, "f")
+    schema = pa.schema([("v", pa.int64()), ("x", pa.float64()), ("s", pa.string())])
+    first = {"s": pa.array(["a"], pa.large_string()), "v": pa.array([1], pa.int32()), "x": pa.nulls(1)}
+
+    def records(columns: dict[str, pa.Array]) -> list[dict[str, Any]]:
+        step = Step(sp.map(lambda data: pa.table(columns)), "map_1")
+        stage = Stage("panes", (step,), "rows", schema=schema)
+        return [row for batch in stage([panes((0, 10, "close", [1]))]) for row in batch.to_pylist()]
+
+    assert records(first) == [{"v": 1, "x": None, "s": "a"}]
+    about = r"^The function failed for the window \[1970-01-01T00:00:00Z, 1970-01-01T00:00:00\.000010Z\): map_1 \(.*\) "
+    for column, wrong in (("v", pa.array([1.0])), ("v", pa.array(["1"])), ("x", pa.array([1])), ("s", pa.array([1]))):
+        with pytest.raises(FunctionError, match=rf"{about}returned the column '{column}' as .*, and the next window"):
+            records(first | {column: wrong})
+    with pytest.raises(FunctionError, match=rf"{about}returned the columns 's', 'v', and .*schema="):
+        records({name: first[name] for name in ("s", "v")})

@@ -22,11 +22,11 @@ def test_what_a_function_raises_names_the_operator_and_the_line(spark: SparkSess
         raise KeyError("price")
 
     line = sp.read.from_expr(several) | sp.window.count(3)
-    with pytest.raises(FunctionError, match=r"map_1 \(.*test_kx_pipelines.py:\d+\) failed at .*KeyError: 'price'"):
+    with pytest.raises(FunctionError, match=r"map_1 \(.*test_kx_pipelines.py:\d+\) raised .*KeyError: 'price'"):
         sp.run(line | sp.map(fails) | sp.write.to_variable("out"), spark=spark)
     with pytest.raises(FunctionError, match=r"accumulate_1 \(.*KeyError: 'price'"):
         sp.run(line | sp.accumulate(lambda data, total: fails(data), 0) | sp.write.to_variable("out"), spark=spark)
-    with pytest.raises(FunctionError, match=r"map_1 \(.*gave .*and a batch is an Arrow table"):
+    with pytest.raises(FunctionError, match=r"map_1 \(.*returned .*and a batch is an Arrow table"):
         sp.run(line | sp.map(lambda data: object()) | sp.write.to_variable("out"), spark=spark)
 
 
@@ -191,7 +191,7 @@ def test_a_function_that_changes_its_columns_before_a_window_fails_with_the_fix(
         return data.select(["v"]) if data["v"][0].as_py() == 1 else data.select(["time"])
 
     other = sp.map(lambda data: {"v": 1 if data["v"][0].as_py() == 1 else "one"})
-    for function, says in ((sp.map(changing), "gave the columns 'time'.*'v'"), (other, "'v' as string.*int64")):
+    for function, says in ((sp.map(changing), "returned the columns 'time'.*'v'"), (other, "'v' as string.*int64")):
         with pytest.raises(FunctionError, match=rf"map_1 .*{says}.*schema="):
             sp.run(sp.read.from_expr(several) | function | sp.window.count(3) | sp.write.to_variable("o"), spark=spark)
 

@@ -71,7 +71,7 @@ def test_a_time_assigner_gives_the_times_of_a_batch(spark: SparkSession) -> None
     [
         (lambda data: [DAY], "1 times for 3 records"),
         (lambda data: data["v"], "values of type int64"),
-        (lambda data: 5, "gives a list or an array of timestamps"),
+        (lambda data: 5, "has to return a list or an array of timestamps"),
         (lambda data: data["when"], "when"),
     ],
 )

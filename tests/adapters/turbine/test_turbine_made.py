@@ -253,7 +253,7 @@ def test_what_windows_made_from_data_cannot_be_is_said_where_they_are_made(app: 
         ([("fixed", 10)], "makes a window 'fixed', and the App has a part of that name already"),
         ([("text", 10)], r"value=Count\(fn.lower\('a'\)\) of the window 'text' cannot be kept"),
         ([("lost", 10), ("w", 10)], "on_recover of wrong was asked for .*'lost' and returned None"),
-        ([("broken", 1), ("w", 1)], "on_recover of wrong failed for the window 'broken': KeyError.*made.py:"),
+        ([("broken", 1), ("w", 1)], "for the window 'broken': on_recover of wrong raised KeyError.*made.py:"),
     ):
         records = Scratch()
         shape = Shape.of(turbine.WindowSpec("PersistentTumbling", "w", agg.Count(), size_ms=rows[0][1]), pa.schema([]))
@@ -283,7 +283,7 @@ def test_what_windows_made_from_data_cannot_be_is_said_where_they_are_made(app: 
         assert t.outputs("out") == [{"n": 1}]
         t.feed("rows", [{"name": "w", "size": 20}])
         says = "'w' was made before, and is another one now: size_ms was 10 and is now 20"
-        with pytest.raises(FunctionError, match=rf"process of late failed for a batch of 1 rows.*{says}"):
+        with pytest.raises(FunctionError, match=rf"for a batch of 1 rows: process of late raised .*{says}"):
             t.settle()
 
 

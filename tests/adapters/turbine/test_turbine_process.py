@@ -125,8 +125,11 @@ def test_a_callback_that_fails_stops_the_query_with_its_pane_and_line_and_after_
         with pytest.raises(FunctionError) as failed:
             t.settle()
         says = str(failed.value)
-        assert "on_close_each=orders._close of the window 'ten' failed for the pane " in says
-        assert "[1970-01-01T00:00:00Z, 1970-01-01T00:00:00.010Z) of {'k': 'north'}: ZeroDivisionError" in says
+        assert (
+            "The function failed for the pane [1970-01-01T00:00:00Z, 1970-01-01T00:00:00.010000Z) of k='north': "
+            in says
+        )
+        assert "on_close_each=orders._close of the window 'ten' raised ZeroDivisionError" in says
         assert "test_turbine_process.py:" in says
         assert 'return pa.RecordBatch.from_pylist([{"k": 1 / 0}])' in says
 
@@ -158,7 +161,7 @@ def test_panes_whose_callback_fails_are_skipped_counted_and_reported_on_request(
         assert app.window("ten").failed == 1
         (letter,) = t.outputs("failed")
         assert letter["callback"] == "on_close_each=orders._close of the window 'ten'"
-        assert "of {'k': 0}: ZeroDivisionError" in letter["error"]
+        assert "of k=0: on_close_each=orders._close of the window 'ten' raised ZeroDivisionError" in letter["error"]
 
 
 def test_a_callback_returns_one_schema_whatever_batch_and_shard_it_is_called_in(app: turbine.App) -> None:

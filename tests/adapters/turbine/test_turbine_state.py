@@ -21,7 +21,7 @@ from mullion.errors import FunctionError, IncompatibleStateError, InvalidArgumen
 from mullion.turbine import aggregates as agg
 from mullion.turbine import testing
 from mullion.turbine import windowing as win
-from mullion.turbine.state import forget, keep
+from mullion.turbine.state import Scratch, StateJournal, save_changes
 
 SCHEMA = "k string, ts bigint, enters string"
 _numbers = itertools.count()
@@ -266,7 +266,7 @@ def test_what_a_call_that_is_left_out_wrote_into_the_state_is_taken_back(app: tu
             undisturbed | {"panes": "acc"},
             undisturbed | {"panes": "acc", "ticks": 1},
         ], "the tick of three panes failed, and that of one did not"
-        failed = [row["error"].split(" (")[0].split(": ", 1)[1] for row in t.outputs("failed")]
+        failed = [row["error"].split(", at ")[0] for row in t.outputs("failed")]
         assert [error.rsplit("Error: ", 1)[1] for error in failed] == ["a bad row", "a bad pane", "a bad tick"]
 
 
@@ -312,21 +312,23 @@ def test_changes_within_values_of_the_state_are_stored_unless_the_call_failed(ap
 
 
 def test_a_value_of_the_state_is_one_object_within_a_call() -> None:
-    state = turbine.TurbineState()
+    journal = StateJournal(Scratch())
+    state = journal.state
     state.setdefault("seen", []).append("x")
     assert state["seen"] is state["seen"]
     state["again"] = state["seen"]
     state["again"].append("y")
-    keep(state)
+    save_changes(state)
     assert (state["seen"], state["again"]) == (["x", "y"], ["x", "y"])
     state["seen"].append("z")
     assert state["again"] == ["x", "y"], "after the call they are two"
-    forget(state)
+    journal.begin()
+    journal.undo()
     assert state["seen"] == ["x", "y"]
     state["seen"].append({1: 2})
     with pytest.raises(InvalidArgumentError, match=r"state\['seen'\] = a dict with the key 1"):
-        keep(state)
+        save_changes(state)
     del state["seen"]
     state["text"] = "x"
-    keep(state)
+    save_changes(state)
     assert dict(state) == {"again": ["x", "y"], "text": "x"}

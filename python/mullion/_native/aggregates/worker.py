@@ -19,7 +19,7 @@ import pyarrow as pa
 from mullion._bridge.query_errors import FUNCTION_FAILED
 from mullion._util.codec import pickles, values
 from mullion._util.codec.windows import interval_text, window_text
-from mullion._util.user_code import failed_line
+from mullion._util.user_code import raised_at
 from mullion.errors import InvalidArgumentError
 
 _INT: Final = struct.Struct(">i")
@@ -148,10 +148,7 @@ class Adder:
         return after
 
     def _failed(self, method: str, error: BaseException) -> FailedFunctionError:
-        line = failed_line(error)
-        at = f", at {line.filename}:{line.lineno}" if line is not None else ""
-        text = " ".join(str(error).split())
-        return FailedFunctionError(f"{self.name}.{method} failed: {type(error).__name__}: {text}{at}")
+        return FailedFunctionError(f"{self.name}.{method} failed: {raised_at(error)}")
 
 
 class AddRows:

@@ -4,7 +4,6 @@
 
     pane       the facts about a firing that functions get: Pane
     reading    the firings in the Arrow batches of a task, whole or in pieces
-    results    the rows that a function returns, checked against its schema
     lists      the rows of panes as an aggregate, for windows and options that keep no rows
     apply      windowed(...).apply(function, schema): one call for each firing
     process    windowed(...).process(processor): a class with state for each pane

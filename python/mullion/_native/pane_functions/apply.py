@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
+from mullion._keyed.calls import FAILURES, failed_call
+from mullion._keyed.results import Results
 from mullion._native.pane_functions.pane import key_text
 from mullion._native.pane_functions.reading import COUNT, Firing, Firings, Heads, Takes, in_pieces
-from mullion._native.pane_functions.results import Results, WrongResultError
 from mullion._util.spark_versions import IN_UTC
-from mullion._util.user_code import raised_at
 from mullion.errors import FunctionError, InvalidArgumentError
 
 LATE_ROW: Final = "late_row"
@@ -78,11 +78,9 @@ class ApplyStage:
                 yield from output.add(firing.heads, firing.index, None)
                 continue
             if firing.count > self.max_rows:
-                raise failure(
-                    f"it has {firing.count} rows, and max_rows={self.max_rows}. Raise the limit, or use shorter "
-                    "windows or more keys.",
-                    firing,
-                    self.keys,
+                raise FunctionError(
+                    f"The function failed for {self._about(firing)}: it has {firing.count} rows, and "
+                    f"max_rows={self.max_rows}. Raise the limit, or use shorter windows or more keys."
                 )
             for rows in self._call(firing, results):
                 yield from output.add(firing.heads, firing.index, rows)
@@ -91,11 +89,11 @@ class ApplyStage:
     def _call(self, firing: Firing, results: Results) -> Iterator[pa.RecordBatch]:
         try:
             yield from results.batches(self.function(firing.key, firing.pane, firing.rows(self.takes)))
-        except WrongResultError as error:
-            raise failure(f"{self.name} {error}", firing, self.keys) from error
-        # sys.exit() would end the worker without a message.
-        except (Exception, SystemExit) as error:
-            raise failure(f"{self.name} raised {raised_at(error, self.function)}", firing, self.keys) from error
+        except FAILURES as error:
+            raise failed_call(error, self.function, self.name, self._about(firing)) from error
+
+    def _about(self, firing: Firing) -> str:
+        return f"the pane {firing.pane}{key_text(self.keys, firing.key)}, in its firing {firing.pane.firing!r}"
 
 
 @final
@@ -145,13 +143,6 @@ class Output:
             [*facts[:after], *columns, *facts[after:]], [*names[:after], *self._returned.names, *names[after:]]
         )
         self._indices, self._counts, self._parts, self._rows, self._bytes = [], [], [], 0, 0
-
-
-def failure(what: str, firing: Firing, keys: tuple[str, ...]) -> FunctionError:
-    """The error of a function, with the key and the pane of the call."""
-    pane = firing.pane
-    about = f"The function failed for the pane {pane}{key_text(keys, firing.key)}, in its firing {pane.firing!r}"
-    return FunctionError(" ".join(f"{about}: {what}".split()))
 
 
 def takes_of(

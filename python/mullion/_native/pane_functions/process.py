@@ -22,17 +22,17 @@ from pyspark.sql.types import StructField, StructType
 
 from mullion._bridge.request import quoted
 from mullion._keyed.api import keyed_map
+from mullion._keyed.calls import FAILURES, failed_call
 from mullion._keyed.memory import MemoryStore
+from mullion._keyed.results import Results, flattened
 from mullion._keyed.state import State
 from mullion._keyed.store import Records
 from mullion._native.pane_functions.apply import Output, arrow_of, require_other_names, schema_of, takes_of
 from mullion._native.pane_functions.delivery import Delivery
 from mullion._native.pane_functions.pane import Pane, key_text
 from mullion._native.pane_functions.reading import ROWS, Firing, Firings, Heads, Takes, in_pieces
-from mullion._native.pane_functions.results import Results, WrongResultError, flattened
 from mullion._util.codec import objects, pickles, values
-from mullion._util.user_code import raised_at
-from mullion.errors import FunctionError, InvalidArgumentError
+from mullion.errors import InvalidArgumentError
 
 
 class PaneProcessor:
@@ -260,11 +260,9 @@ class ProcessStage:
             yield from results.batches(processor.on_close(state, key, pane))
             if written is not None:
                 records.delete(name)
-        except WrongResultError as error:
-            raise self._failure(firing, called, str(error)) from error
-        # sys.exit() would end the worker without a message.
-        except (Exception, SystemExit) as error:
-            raise self._failure(firing, called, f"raised {raised_at(error, called)}") from error
+        except FAILURES as error:
+            method = f"{type(processor).__name__}.{called.__name__}"
+            raise failed_call(error, called, method, f"the pane {pane}{key_text(self.keys, key)}") from error
 
     def _on_rows(self, firing: Firing, state: Any) -> Any:
         if self.takes is not None:
@@ -272,11 +270,6 @@ class ProcessStage:
         on_row, key, pane = self.processor.on_row, firing.key, firing.pane
         rows = (row for batch in firing.batches() for row in batch.to_pylist())
         return flattened(on_row(state, key, pane, row) for row in rows)
-
-    def _failure(self, firing: Firing, called: Callable[..., Any], what: str) -> FunctionError:
-        pane = f"the pane {firing.pane}{key_text(self.keys, firing.key)}"
-        name = f"{type(self.processor).__name__}.{called.__name__}"
-        return FunctionError(" ".join(f"The processor failed for {pane}: {name} {what}".split()))
 
     def _names(self, heads: Heads) -> list[bytes]:
         if self.ids:

@@ -147,7 +147,7 @@ class Firings:
     """The firings of a task, in order.
 
     - ``keys``: the names of the key columns.
-    - ``rows``: the column of the lists; ``None`` for pieces.
+    - ``rows``: the column of the lists; batches without it are pieces.
     - ``joins``: true if consecutive early firings of a pane are read as one.
     """
 
@@ -213,7 +213,7 @@ class Firings:
         if batch is None:
             return False
         rows: pa.StructArray
-        if self._lists is None:
+        if self._lists not in batch.schema.names:
             head, rows = batch.column(0), batch.column(1)
             self._heads = head.drop_null() if head.null_count else head
             rows = rows.drop_null() if rows.null_count else rows

@@ -14,7 +14,7 @@ def bounds_of(times: pa.Array) -> list[Any]:
     """The starts or ends of windows: datetimes in UTC, or numbers of rows."""
     if not pa.types.is_timestamp(times.type):
         return list(times.to_pylist())
-    return [None if us is None else _time(us) for us in times.cast(pa.int64()).to_pylist()]
+    return [None if us is None else time_of(us) for us in times.cast(pa.int64()).to_pylist()]
 
 
 def interval_text(start: datetime | int, end: datetime | int) -> str:
@@ -28,7 +28,8 @@ def window_text(windows: pa.StructArray, index: int) -> str:
     return interval_text(start, end)
 
 
-def _time(us: int) -> datetime:
+def time_of(us: int) -> datetime:
+    """Microseconds since the epoch in UTC; outside of Python's range the first or the last time of that range."""
     try:
         return _EPOCH + timedelta(microseconds=us)
     except OverflowError:

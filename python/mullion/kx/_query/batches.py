@@ -16,13 +16,13 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 
 from mullion._native.pane_functions.reading import Firings
 from mullion._util.codec.arrow import encoded, table_in
+from mullion._util.codec.windows import interval_text, time_of
 
 Form: TypeAlias = Literal["rows", "panes", "tables"]
 
@@ -39,7 +39,6 @@ TABLES: Final = "at bigint, meta string, data array<binary>, many boolean"
 _TABLES: Final = pa.schema(
     [("at", pa.int64()), ("meta", pa.string()), ("data", pa.list_(pa.binary())), ("many", pa.bool_())]
 )
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LATE: Final = "late"
 
 CLOSING: Final = "closing"
@@ -52,9 +51,21 @@ class Batch:
     meta: Meta
 
     @property
+    def tables(self) -> list[pa.Table]:
+        """Its tables, one for each schema."""
+        return self.data if isinstance(self.data, list) else [self.data]
+
+    @property
     def rows(self) -> int:
         """The number of records."""
-        return sum(table.num_rows for table in self.data) if isinstance(self.data, list) else self.data.num_rows
+        return sum(table.num_rows for table in self.tables)
+
+    @property
+    def text(self) -> str:
+        """The batch in errors."""
+        if self.meta.window is None:
+            return f"a batch of {self.rows} {'late ' if self.meta.late else ''}records"
+        return f"the window {interval_text(*self.meta.bounds)}"
 
 
 @dataclass(frozen=True)
@@ -73,15 +84,21 @@ class Meta:
     right: bool = False
     closing: bool = False
 
+    @property
+    def bounds(self) -> tuple[Any, Any]:
+        """The start and the end of the window, as functions get them."""
+        assert self.window is not None
+        start, end = self.window
+        return (time_of(start), time_of(end)) if self.clocked else (start, end)
+
     def shown(self) -> dict[str, Any]:
         """The metadata for functions."""
-        found: dict[str, Any] = {"batch": self.batch}
+        metadata: dict[str, Any] = {"batch": self.batch}
         if self.window is not None:
-            found["window"] = tuple(map(_time, self.window)) if self.clocked else self.window
-            found["partial"] = self.partial
+            metadata |= {"window": self.bounds, "partial": self.partial}
         if self.late:
-            found["late"] = True
-        return found
+            metadata["late"] = True
+        return metadata
 
     def text(self) -> str:
         """The metadata as text, for transport through Spark."""
@@ -94,36 +111,32 @@ class Meta:
         return cls(batch, None if window is None else (window[0], window[1]), *flags)
 
 
-def _time(us: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=us)
-
-
-def batches_in(form: Form, found: Iterable[pa.RecordBatch], number: int, *, mixed: bool = False) -> Iterator[Batch]:
+def batches_in(form: Form, rows: Iterable[pa.RecordBatch], number: int, *, mixed: bool = False) -> Iterator[Batch]:
     """The batches in a micro-batch's data from Spark; ``number`` is the micro-batch's number.
 
     ``mixed``: True if the records have mixed schemas; a window's one column has each record with its schema.
     """
     if form == "tables":
-        yield from _in_tables(found)
+        yield from _in_tables(rows)
     elif form == "panes":
-        yield from _in_panes(found, number, mixed)
+        yield from _in_panes(rows, number, mixed)
     else:
-        yield from _in_rows(found, number)
+        yield from _in_rows(rows, number)
 
 
-def _in_rows(found: Iterable[pa.RecordBatch], number: int) -> Iterator[Batch]:
-    given = [batch for batch in found if batch.num_rows]
-    if not given:
+def _in_rows(rows: Iterable[pa.RecordBatch], number: int) -> Iterator[Batch]:
+    parts = [batch for batch in rows if batch.num_rows]
+    if not parts:
         return
-    table = pa.Table.from_batches(given)
+    table = pa.Table.from_batches(parts)
     if AT in table.column_names:
         table = table.sort_by(AT).drop_columns([AT])
     yield Batch(table.combine_chunks(), Meta(number))
 
 
-def _in_panes(found: Iterable[pa.RecordBatch], number: int, mixed: bool) -> Iterator[Batch]:
+def _in_panes(panes: Iterable[pa.RecordBatch], number: int, mixed: bool) -> Iterator[Batch]:
     late: list[pa.Table] = []
-    for each in Firings(found, (), "rows"):
+    for each in Firings(panes, (), "rows"):
         table, firing, heads = each.table(), each.pane.firing, each.heads
         if firing == _LATE:
             late.append(table)
@@ -135,8 +148,8 @@ def _in_panes(found: Iterable[pa.RecordBatch], number: int, mixed: bool) -> Iter
         yield Batch(pa.concat_tables(late).combine_chunks(), Meta(number, late=True))
 
 
-def _in_tables(found: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
-    rows = [row for batch in found for row in batch.to_pylist()]
+def _in_tables(batches: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
+    rows = [row for batch in batches for row in batch.to_pylist()]
     for row in sorted(rows, key=lambda row: row["at"]):
         tables = [table_in(piece) for piece in row["data"]]
         yield Batch(tables if row["many"] else tables[0], Meta.read(row["meta"]))
@@ -145,11 +158,10 @@ def _in_tables(found: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
 def as_tables(batches: Iterable[Batch], partition: int) -> Iterator[pa.RecordBatch]:
     """Batches as rows :data:`TABLES`."""
     for index, batch in enumerate(batches):
-        tables = batch.data if isinstance(batch.data, list) else [batch.data]
         row = {
             "at": (partition << 33) + index,
             "meta": batch.meta.text(),
-            "data": [encoded(table) for table in tables],
+            "data": [encoded(table) for table in batch.tables],
             "many": isinstance(batch.data, list),
         }
         yield pa.RecordBatch.from_pylist([row], _TABLES)
@@ -164,7 +176,7 @@ _MIXED: Final = pa.schema([("batch", pa.int64()), ("record", pa.binary())])
 def mixed_records(batches: Iterable[Batch], partition: int) -> Iterator[pa.RecordBatch]:
     """Records of batches as rows :data:`MIXED`."""
     for index, batch in enumerate(batches):
-        for part, table in enumerate(batch.data if isinstance(batch.data, list) else [batch.data]):
+        for part, table in enumerate(batch.tables):
             # The numbers only need to differ between adjacent batches.
             place = (batch.meta.batch, 12), (partition, 20), (index, 10), (part, 0)
             number = functools.reduce(lambda so_far, each: so_far + each[0] << each[1], place, 0) % 2**63
@@ -175,6 +187,6 @@ def mixed_records(batches: Iterable[Batch], partition: int) -> Iterator[pa.Recor
 
 def unmixed(records: pa.Table | pa.RecordBatch) -> Iterator[pa.Table]:
     """The batches in rows :data:`MIXED`, in their order."""
-    numbers, held = records.column("batch").to_pylist(), records.column("record").to_pylist()
-    for _, group in itertools.groupby(zip(numbers, held, strict=True), key=lambda each: each[0]):
+    numbers, encodings = records.column("batch").to_pylist(), records.column("record").to_pylist()
+    for _, group in itertools.groupby(zip(numbers, encodings, strict=True), key=lambda each: each[0]):
         yield pa.concat_tables(table_in(record) for _, record in group).combine_chunks()

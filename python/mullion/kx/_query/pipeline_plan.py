@@ -30,6 +30,7 @@ from pyspark.sql.types import StructType, TimestampType
 
 from mullion._bridge import jvm
 from mullion._keyed.api import stateful_map
+from mullion._native.pane_functions.reading import in_pieces
 from mullion._program.host import Host
 from mullion._util.spark_versions import IN_UTC
 from mullion.kx._graph import Graph
@@ -233,11 +234,12 @@ class Plan:
 
     def _run(self, stream: Stream, stage: Stage, schema: StructType | str) -> DataFrame:
         if not stream.stateful:
-            return stream.df.mapInArrow(stage, schema)
+            rows = in_pieces(stream.df, "rows") if stream.form == "panes" else stream.df
+            return rows.mapInArrow(stage, schema)
         df = stream.df
         if stream.form == "rows":
             df = df.withColumn(AT, jvm.row_in_batch(df.sparkSession))
-        return stateful_map(df, stage.with_state, schema)
+        return stateful_map(df, stage, schema)
 
     @property
     def _schemas(self) -> Schemas:

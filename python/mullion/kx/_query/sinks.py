@@ -18,7 +18,7 @@ from mullion.errors import FunctionError
 from mullion.kx._operators import Writer
 from mullion.kx._query.batches import Batch, Form, batches_in
 from mullion.kx._query.host import PipelinesHost
-from mullion.kx._query.worker import Stage, called
+from mullion.kx._query.worker import Stage, call_with_batch
 from mullion.topics import Publisher, _types
 from mullion.topics._broker import Broker
 from mullion.topics._outputs import Output, query_id_of
@@ -45,16 +45,12 @@ class Arrived:
             return self.df
         if self.form == "panes" and not self.mixed:
             return self.df.select(sf.inline("rows"))
-        first = next((table for batch in self.batches() for table in _tables(batch) if table.num_rows), None)
+        first = next((table for batch in self.batches() for table in batch.tables if table.num_rows), None)
         if first is None:
             return None
         schema = _types.schema_of(first.schema)
         stage = Stage(self.form, (), "rows", self.mixed, to_arrow_schema(schema, **IN_UTC))
         return self.df.mapInArrow(stage, schema)
-
-
-def _tables(batch: Batch) -> list[pa.Table]:
-    return batch.data if isinstance(batch.data, list) else [batch.data]
 
 
 @final
@@ -69,7 +65,7 @@ class ToConsole(Writer):
     def write(self, app: PipelinesHost, publisher: Publisher, arrived: Arrived, step: str) -> None:
         """Prints the batches."""
         for batch in arrived.batches():
-            for table in _tables(batch):
+            for table in batch.tables:
                 sys.stdout.write(f"{self.prefix}{as_text(table)}\n")
         sys.stdout.flush()
 
@@ -99,7 +95,7 @@ class ToVariable(Writer):
         known = variables.get(self.variable)
         tables = [] if known is None or self.mode == "overwrite" else [known]
         try:
-            variables[self.variable] = pa.concat_tables([*tables, *_tables(batch)], promote_options="default")
+            variables[self.variable] = pa.concat_tables([*tables, *batch.tables], promote_options="default")
         except pa.ArrowException as error:
             raise FunctionError(
                 f"sp.write.to_variable({self.variable!r}) got batches whose columns do not go together: {error}. Give "
@@ -121,7 +117,7 @@ class ToCallback(Writer):
     def write(self, app: PipelinesHost, publisher: Publisher, arrived: Arrived, step: str) -> None:
         """Calls the function."""
         for batch in arrived.batches():
-            called(f"{step} ({self.where})", self.function, self.params, step, batch, self.pandas)
+            call_with_batch(f"{step} ({self.where})", self.function, self.params, step, batch, self.pandas)
 
 
 @final
@@ -177,7 +173,7 @@ class _Published:
 
     def __call__(self, found: Iterable[pa.RecordBatch]) -> Iterator[Output]:
         for batch in batches_in(self.form, found, self.number, mixed=self.mixed):
-            for table in _tables(batch):
+            for table in batch.tables:
                 for records in table.to_batches():
                     if records.num_rows:
                         yield Output(self.topic, None, records)

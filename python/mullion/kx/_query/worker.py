@@ -15,22 +15,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
+from mullion._keyed.calls import FAILURES, failed_call
 from mullion._keyed.memory import MemoryStore
+from mullion._keyed.results import Results, WrongResultError, is_frame
+from mullion._keyed.state import State
 from mullion._keyed.store import Records
 from mullion._util.codec import objects
-from mullion._util.user_code import failed_at
-from mullion.errors import FunctionError, MullionError
+from mullion.errors import FunctionError
 from mullion.kx._operators import Accumulate, Filter, Function, Map, Merge, Reduce
 from mullion.kx._query.batches import Batch, Data, Form, Meta, as_tables, batches_in, mixed_records
 from mullion.kx._query.kx_table import CONVERSIONS, KxTable, converts
 from mullion.kx._window_spec import Window
+from mullion.topics._outputs import partition_of_task
 
 TIME: Final = "_mullion_time"
 """The column of the times from a ``time_assigner``."""
 
 _TIMES: Final = pa.timestamp("us", tz="UTC")
 
-Given: TypeAlias = Literal["tables", "rows", "mixed"]
+Output: TypeAlias = Literal["tables", "rows", "mixed"]
 """The output of a stage: batches; their records in the columns of a schema; or records of mixed schemas."""
 
 
@@ -67,67 +70,67 @@ class Step:
         """The operator's description in errors."""
         return f"{self.id} ({self.operator.where})"
 
-    def _ask(self, batch: Batch, *more: Any) -> Any:
+    def _call(self, batch: Batch, *more: Any) -> Any:
         operator = self.operator
         function = operator.time_assigner if isinstance(operator, Window) else operator.function
         assert function is not None
-        return called(self.what, function, operator.params, self.id, batch, operator.pandas, *more)
+        return call_with_batch(self.what, function, operator.params, self.id, batch, operator.pandas, *more)
 
     def _assign_times(self, batches: Iterator[Batch], window: Window) -> Iterator[Batch]:
         for batch in (each for each in batches if not each.meta.closing):
             assert isinstance(batch.data, pa.Table)
-            times = _times(self._ask(batch), batch.rows, f"the time_assigner of {self.what}")
+            times = _times(self._call(batch), batch.rows, f"the time_assigner of {self.what}")
             yield replace(batch, data=batch.data.append_column(TIME, times))
 
     def _map(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         for batch in batches:
-            made = batch.data if batch.meta.closing else as_data(self._ask(batch), self.what)
-            if made is not None:
-                yield replace(batch, data=made)
+            data = batch.data if batch.meta.closing else as_data(self._call(batch), self.what)
+            if data is not None:
+                yield replace(batch, data=data)
 
     def _filter(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         for batch in batches:
-            kept = batch.data if batch.meta.closing else _kept_rows(batch.data, self._ask(batch), self.what)
-            if kept is not None:
-                yield replace(batch, data=kept)
+            data = batch.data if batch.meta.closing else _matching_rows(batch.data, self._call(batch), self.what)
+            if data is not None:
+                yield replace(batch, data=data)
 
-    def _emit(self, operator: Accumulate | Reduce, accumulator: Any, meta: Meta) -> Iterator[Batch]:
-        made = accumulator if operator.output is None else guarded(self.what, operator.output, accumulator)
-        data = as_data(made, self.what)
+    def _emit(self, operator: Accumulate | Reduce, accumulator: Any, batch: Batch) -> Iterator[Batch]:
+        output = operator.output
+        data = as_data(accumulator if output is None else call(self.what, output, batch, accumulator), self.what)
         if data is not None:
-            yield Batch(data, meta)
+            yield Batch(data, replace(batch.meta, closing=False))
 
     def _accumulate(self, batches: Iterator[Batch], operator: Accumulate, records: Records) -> Iterator[Batch]:
         key = f"{self.id}\0accumulator".encode()
         accumulator = self._read(records, key, operator.initial)
         for batch in batches:
-            accumulator = self._ask(batch, accumulator)
-            written = objects.encode(accumulator, f"the accumulator of {self.what}")
-            records.put(key, written)
-            yield from self._emit(operator, accumulator, batch.meta)
+            accumulator = self._call(batch, accumulator)
+            encoded = objects.encode(accumulator, f"the accumulator of {self.what}")
+            records.put(key, encoded)
+            yield from self._emit(operator, accumulator, batch)
             # Changes that ``output`` makes to it must have no effect, with or without a restart.
-            accumulator = objects.decode(written)
+            accumulator = objects.decode(encoded)
 
     def _reduce(self, batches: Iterator[Batch], operator: Reduce, records: Records) -> Iterator[Batch]:
         for batch in batches:
             key = f"{self.id}\0{batch.meta.window}".encode()
-            own = batch.meta.window is not None
-            accumulator = self._read(records if own else None, key, operator.initial)
+            has_window = batch.meta.window is not None
+            accumulator = self._read(records if has_window else None, key, operator.initial)
             if not batch.meta.closing:
-                accumulator = self._ask(batch, accumulator)
+                accumulator = self._call(batch, accumulator)
             if batch.meta.partial:
                 records.put(key, objects.encode(accumulator, f"the accumulator of {self.what}"))
                 continue
-            if own:
+            if has_window:
                 records.delete(key)
-            yield from self._emit(operator, accumulator, replace(batch.meta, closing=False))
+            yield from self._emit(operator, accumulator, batch)
 
     def _read(self, records: Records | None, key: bytes, initial: Any) -> Any:
-        written = None if records is None else records.get(key)
-        if written is None:
+        encoded = None if records is None else records.get(key)
+        if encoded is None:
             # A copy: changes that a function makes to it must not reach the next window.
-            written = objects.encode(initial, f"initial= of {self.what}")
-        return objects.decode(written)
+            encoded = objects.encode(initial, f"initial= of {self.what}")
+        return objects.decode(encoded)
 
     def _merge(self, batches: Iterator[Batch], operator: Merge, records: Records) -> Iterator[Batch]:
         # The right stream comes first, so that the left one finds its partner of the same micro-batch.
@@ -136,21 +139,21 @@ class Step:
             buffers = {name: self._buffer(records, name) for name in ("left", "right")}
             buffers[side] = _append(buffers[side], batch.data, self.what)
             if _triggers(operator.trigger, side, buffers):
-                asked = [_given(buffers[name], operator.pandas, operator.function) for name in ("left", "right")]
-                made = as_data(guarded(self.what, operator.function, *asked), self.what)
+                sides = [_argument(buffers[name], operator.pandas, operator.function) for name in ("left", "right")]
+                data = as_data(call(self.what, operator.function, batch, *sides), self.what)
                 for name in ("left", "right"):
                     if operator.flush in (name, "both"):
                         buffers[name] = None
-                if made is not None:
-                    yield Batch(made, Meta(batch.meta.batch))
+                if data is not None:
+                    yield Batch(data, Meta(batch.meta.batch))
             for name, buffer in buffers.items():
-                self._keep(records, name, buffer)
+                self._save_buffer(records, name, buffer)
 
     def _buffer(self, records: Records, side: str) -> pa.Table | None:
-        written = records.get(f"{self.id}\0{side}".encode())
-        return None if written is None else objects.decode(written)
+        encoded = records.get(f"{self.id}\0{side}".encode())
+        return None if encoded is None else objects.decode(encoded)
 
-    def _keep(self, records: Records, side: str, buffer: pa.Table | None) -> None:
+    def _save_buffer(self, records: Records, side: str, buffer: pa.Table | None) -> None:
         key = f"{self.id}\0{side}".encode()
         if buffer is None:
             records.delete(key)
@@ -170,48 +173,55 @@ class Stage:
 
     form: Form
     steps: tuple[Step, ...]
-    gives: Given = "tables"
+    output: Output = "tables"
     mixed: bool = False
     schema: pa.Schema | None = None
     right: bool = False
 
-    def __call__(self, found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Runs without state, in each task."""
+    @property
+    def __name__(self) -> str:
+        """The operators in plans, and in the error of a worker that ends."""
+        return " or ".join(step.id for step in self.steps) or "Stage"
+
+    def __call__(self, rows: Iterable[pa.RecordBatch], state: State | None = None) -> Iterator[pa.RecordBatch]:
+        """Runs in one task with state, or in each task without it."""
+        if state is not None:
+            return self._encoded(self.batches(rows, state.batch_id, state), state.shard)
         context = TaskContext.get()
         number = None if context is None else context.getLocalProperty("streaming.sql.batchId")
-        partition = 0 if context is None else context.partitionId()
-        return self._given(found, int(number or 0), partition, MemoryStore())
+        return self._encoded(self.batches(rows, int(number or 0), MemoryStore()), partition_of_task())
 
-    def with_state(self, found: Iterable[pa.RecordBatch], state: Any) -> Iterator[pa.RecordBatch]:
-        """Runs with state, in one task."""
-        return self._given(found, state.batch_id, state.shard, state)
-
-    def batches(self, found: Iterable[pa.RecordBatch], number: int, records: Records) -> Iterator[Batch]:
+    def batches(self, rows: Iterable[pa.RecordBatch], number: int, records: Records) -> Iterator[Batch]:
         """The output of the last step."""
-        batches = batches_in(self.form, found, number, mixed=self.mixed)
+        batches = batches_in(self.form, rows, number, mixed=self.mixed)
         for step in self.steps:
             batches = step.run(batches, records)
         return batches
 
-    def _given(
-        self, found: Iterable[pa.RecordBatch], number: int, partition: int, records: Records
-    ) -> Iterator[pa.RecordBatch]:
-        batches = self.batches(found, number, records)
+    def _encoded(self, batches: Iterator[Batch], partition: int) -> Iterator[pa.RecordBatch]:
         if self.right:
             batches = (replace(batch, meta=replace(batch.meta, right=True)) for batch in batches)
-        if self.gives == "tables":
+        if self.output == "tables":
             yield from as_tables(batches, partition)
-        elif self.gives == "mixed":
+        elif self.output == "mixed":
             yield from mixed_records(batches, partition)
         else:
-            what = self.steps[-1].what if self.steps else "what was read"
             for batch in (each for each in batches if not each.meta.closing):
-                for table in batch.data if isinstance(batch.data, list) else [batch.data]:
-                    assert self.schema is not None
-                    yield from conformed(table, self.schema, what).to_batches()
+                yield from self._records(batch)
+
+    def _records(self, batch: Batch) -> Iterator[pa.RecordBatch]:
+        """The records of a batch, in the columns of the next window."""
+        assert self.schema is not None
+        results = Results(self.schema, "the next window", has_values_of)
+        try:
+            for table in batch.tables:
+                yield from results.batches(table)
+        except WrongResultError as error:
+            name = self.steps[-1].what if self.steps else "the reader"
+            raise failed_call(error, None, name, batch.text) from error
 
 
-def called(
+def call_with_batch(
     what: str,
     function: Callable[..., Any],
     params: tuple[str, ...],
@@ -221,65 +231,68 @@ def called(
     *more: Any,
 ) -> Any:
     """Calls a function for a batch, with the arguments that ``params`` names and with ``more``."""
-    given = {"operator": operator, "metadata": batch.meta.shown(), "data": _given(batch.data, pandas, function)}
-    return guarded(what, function, *(given[name] for name in params), *more)
+    arguments = {
+        "operator": operator,
+        "metadata": batch.meta.shown(),
+        "data": _argument(batch.data, pandas, function),
+    }
+    return call(what, function, batch, *(arguments[name] for name in params), *more)
 
 
-def guarded(what: str, function: Callable[..., Any], *given: Any) -> Any:
-    """Calls a function; its errors name the operator and the line."""
+def call(what: str, function: Callable[..., Any], batch: Batch, *arguments: Any) -> Any:
+    """Calls a function of an operator because of a batch."""
     try:
-        return function(*given)
-    except MullionError:
-        raise
-    except Exception as error:
-        raise FunctionError(f"{what} failed {_error_text(error, function)}") from error
+        return function(*arguments)
+    except FAILURES as error:
+        fix = ""
+        if isinstance(error, AttributeError) and error.name in CONVERSIONS:
+            fix = "A batch is a pyarrow.Table: write data.to_pandas(), or pandas=True for the operator"
+        raise failed_call(error, function, what, batch.text, fix) from error
 
 
-def as_data(made: Any, what: str) -> Data | None:
+def as_data(result: Any, what: str) -> Data | None:
     """The result of a function as a batch: a table, or a list of tables; ``None`` if there is no result.
 
     A dict is a record, a list of dicts are records, and other plain values are the column ``value``.
     """
-    if made is None:
+    if result is None:
         return None
-    if isinstance(made, list) and made and all(_is_table(each) for each in made):
-        return [_table(each) for each in made]
-    if _is_table(made):
-        return _table(made)
+    if isinstance(result, list) and result and all(_is_table(each) for each in result):
+        return [_table(each) for each in result]
+    if _is_table(result):
+        return _table(result)
     try:
-        if isinstance(made, dict):
-            return pa.Table.from_pylist([made])
-        if isinstance(made, (list, tuple)):
-            records = all(isinstance(each, dict) for each in made) and len(made) > 0
-            return pa.Table.from_pylist(list(made)) if records else pa.table({"value": pa.array(list(made))})
-        if isinstance(made, (pa.Array, pa.ChunkedArray)):
-            return pa.table({"value": made})
-        return pa.table({"value": pa.array([made])})
+        if isinstance(result, dict):
+            return pa.Table.from_pylist([result])
+        if isinstance(result, (list, tuple)):
+            records = all(isinstance(each, dict) for each in result) and len(result) > 0
+            return pa.Table.from_pylist(list(result)) if records else pa.table({"value": pa.array(list(result))})
+        if isinstance(result, (pa.Array, pa.ChunkedArray)):
+            return pa.table({"value": result})
+        return pa.table({"value": pa.array([result])})
     except (pa.ArrowException, TypeError, ValueError) as error:
-        shown = repr(made)
+        text = repr(result)
         raise FunctionError(
-            f"{what} gave {shown[:200]} ({type(made).__name__}), and a batch is an Arrow table, a pandas DataFrame, a "
-            f"dict or a list of dicts, or plain values: {error}"
+            f"{what} returned {text[:200]} ({type(result).__name__}), and a batch is an Arrow table, a pandas "
+            f"DataFrame, a dict or a list of dicts, or plain values: {error}"
         ) from error
 
 
-def _is_table(made: Any) -> bool:
-    return isinstance(made, (pa.Table, pa.RecordBatch, KxTable)) or _is_pandas(made)
+def _is_table(result: Any) -> bool:
+    return isinstance(result, (pa.Table, pa.RecordBatch, KxTable)) or is_frame(result)
 
 
-def _is_pandas(made: Any) -> bool:
-    return type(made).__name__ == "DataFrame" and type(made).__module__.split(".")[0] == "pandas"
+def _table(result: Any) -> pa.Table:
+    if isinstance(result, KxTable):
+        return result.pa()
+    if isinstance(result, pa.RecordBatch):
+        return pa.Table.from_batches([result])
+    if is_frame(result):
+        return pa.Table.from_pandas(result, preserve_index=False).replace_schema_metadata()
+    return result
 
 
-def _table(made: Any) -> pa.Table:
-    if isinstance(made, KxTable):
-        return made.pa()
-    if isinstance(made, pa.RecordBatch):
-        return pa.Table.from_batches([made])
-    return pa.Table.from_pandas(made, preserve_index=False).replace_schema_metadata() if _is_pandas(made) else made
-
-
-def _given(data: Data | None, pandas: bool, function: Callable[..., Any]) -> Any:
+def _argument(data: Data | None, pandas: bool, function: Callable[..., Any]) -> Any:
     """A batch as the argument of a function."""
     if data is None or not (pandas or converts(function)):
         return data
@@ -287,14 +300,14 @@ def _given(data: Data | None, pandas: bool, function: Callable[..., Any]) -> Any
     return [as_argument(table) for table in data] if isinstance(data, list) else as_argument(data)
 
 
-def _kept_rows(data: Data, answer: Any, what: str) -> Data | None:
+def _matching_rows(data: Data, answer: Any, what: str) -> Data | None:
     """The part of a batch that a filter keeps: all, nothing, or the marked rows."""
     if isinstance(answer, bool) or type(answer).__name__ in ("bool_", "bool", "BooleanScalar"):
         return data if bool(answer.as_py() if hasattr(answer, "as_py") else answer) else None
     if isinstance(data, list):
         raise FunctionError(
-            f"{what} gave {type(answer).__name__} for a batch of mixed schemas, of which all or nothing is kept. Give "
-            "True or False."
+            f"{what} returned {type(answer).__name__} for a batch of mixed schemas, of which all or nothing is kept. "
+            "Return True or False."
         )
     try:
         mask = answer if isinstance(answer, (pa.Array, pa.ChunkedArray)) else pa.array(answer, from_pandas=True)
@@ -305,20 +318,20 @@ def _kept_rows(data: Data, answer: Any, what: str) -> Data | None:
         return data.filter(mask.cast(pa.bool_()))
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise FunctionError(
-            f"{what} gave {type(answer).__name__}, and a filter gives True or False for a batch, or a list or array of "
-            f"them with one for each record: {error}"
+            f"{what} returned {type(answer).__name__}, and a filter returns True or False for a batch, or a list or "
+            f"array of them with one for each record: {error}"
         ) from error
 
 
-def _times(given: Any, rows: int, what: str) -> pa.ChunkedArray:
+def _times(result: Any, rows: int, what: str) -> pa.ChunkedArray:
     try:
-        if isinstance(given, (pa.Array, pa.ChunkedArray)):
-            times = given
-        elif isinstance(given, (list, tuple)):
+        if isinstance(result, (pa.Array, pa.ChunkedArray)):
+            times = result
+        elif isinstance(result, (list, tuple)):
             # A time without a zone is in UTC.
-            times = pa.array([_in_utc(each) for each in given], _TIMES)
+            times = pa.array([_in_utc(each) for each in result], _TIMES)
         else:
-            times = pa.array(given, from_pandas=True)
+            times = pa.array(result, from_pandas=True)
         if len(times) != rows:
             raise ValueError(f"{len(times)} times for {rows} records")
         if not pa.types.is_timestamp(times.type) and not pa.types.is_null(times.type):
@@ -329,8 +342,8 @@ def _times(given: Any, rows: int, what: str) -> pa.ChunkedArray:
         return times.cast(_TIMES, safe=False)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise FunctionError(
-            f"{what} gave {type(given).__name__}, and gives a list or an array of timestamps (datetimes) with one for "
-            f"each record: {error}"
+            f"{what} returned {type(result).__name__}, and has to return a list or an array of timestamps (datetimes) "
+            f"with one for each record: {error}"
         ) from error
 
 
@@ -352,35 +365,8 @@ def _triggers(trigger: str, side: str, buffers: dict[str, pa.Table | None]) -> b
     return trigger in ("either", side)
 
 
-def conformed(table: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
-    """A table with the columns of a schema, matched by name. Only casts that keep all values are applied.
-
-    Raises :class:`FunctionError` for other columns, and for types that do not match those of the schema.
-    """
-    if table.schema.equals(schema):
-        return table
-    found, wanted = set(table.column_names), set(schema.names)
-    if found != wanted:
-        raise FunctionError(
-            f"{what} gave the columns {_join(table.column_names)}, and the next window has {_join(schema.names)}, "
-            "which came first. Give the same columns in each batch, or say which there are with schema=."
-        )
-    columns = []
-    for field in schema:
-        column = table.column(field.name)
-        if column.type != field.type:
-            if not _keeps(column.type, field.type):
-                raise FunctionError(
-                    f"{what} gave the column {field.name!r} as {column.type}, and the next window has it as "
-                    f"{field.type}, which came first. Cast it in the function, or say its type with schema=."
-                )
-            column = column.cast(field.type)
-        columns.append(column)
-    return pa.table(columns, schema=schema)
-
-
-def _keeps(have: pa.DataType, want: pa.DataType) -> bool:
-    """Returns True if a cast keeps every value."""
+def has_values_of(have: pa.DataType, want: pa.DataType) -> bool:
+    """Returns True if each value of the type ``have`` is one of ``want``: no text becomes a number, for instance."""
     kinds = pa.types
     if kinds.is_null(have):
         return True
@@ -398,15 +384,3 @@ def _keeps(have: pa.DataType, want: pa.DataType) -> bool:
     # Arrow's lists and structs may differ only in the names of their items.
     nested = kinds.is_nested(have) and kinds.is_nested(want)
     return bool(nested and str(have).replace("item:", "element:") == str(want).replace("item:", "element:"))
-
-
-def _join(names: Iterable[str]) -> str:
-    return ", ".join(map(repr, names)) or "none"
-
-
-def _error_text(error: Exception, function: object) -> str:
-    """The place and the message of an error in a function, in one line."""
-    hint = ""
-    if isinstance(error, AttributeError) and error.name in CONVERSIONS:
-        hint = ". A batch is a pyarrow.Table: write data.to_pandas(), or pandas=True for the operator"
-    return f"at {failed_at(error, function)}: {type(error).__name__}: {' '.join(str(error).split())}{hint}"

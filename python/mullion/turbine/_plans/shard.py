@@ -22,11 +22,12 @@ from mullion.turbine._plans.topic_rows import LONGEST_MS, TIME, on_event_time, t
 from mullion.turbine._plans.window_plan import QUIET_MS, Plan
 from mullion.turbine._process.callbacks import key_column
 from mullion.turbine._process.dynamic_windows import GAP, NAME, SIZE, SLIDE, FromData, Shape, note, shapes_in
+from mullion.turbine._process.firings import CallbacksOfMade, CallbacksOfShard
 from mullion.turbine._process.source import place_of
 from mullion.turbine._process.stored_window import WindowSpec
 from mullion.turbine._process.subscription import Subscription
 from mullion.turbine._process.window_rows import spark_schema
-from mullion.turbine._process.worker import CallbacksOfMade, CallbacksOfShard, Needed, ProcessOfShard
+from mullion.turbine._process.worker import Needed, ProcessOfShard
 from mullion.turbine.functions import column_of
 from mullion.turbine.windowing import TurbineWindow
 from mullion.windows import Custom, Session, Sliding, Tumbling, Window
@@ -44,42 +45,38 @@ class ShardPlan(Plan):
         """The batches that ``process`` and the callbacks return, as rows ``NOTED``."""
         subscription = self.subscription
         topic = topic_rows(self.app, subscription, spark, self.name)
-        given = self.given(topic)
+        rows = self.input_rows(topic)
         process, options = self.process(), subscription.options
         self.shapes = {shape.name: shape for shape in shapes_in(self.folder)} if subscription.makes_windows else {}
-        known = None
+        from_data = None
         if subscription.makes_windows:
             taken = frozenset(part.name for part in self.app.names.all())
-            known = FromData(
+            from_data = FromData(
                 subscription.name, subscription.instance, subscription.partition_key, taken, dict(self.shapes)
             )
-        first = ProcessOfShard(process, tuple(Needed(process, given[name]) for name in self.windows), known)
+        first = ProcessOfShard(process, tuple(Needed(process, rows[name]) for name in self.windows), from_data)
         shard_by = [] if subscription.partition_key is None else [column_of(subscription.partition_key)]
         if not self.windows and not self.shapes:
             return stateful_map(topic, first, NOTED, shard_by=shard_by, wall_timers=True)
-        made = None
-        if known is not None:
-            made = CallbacksOfMade(
-                known, {}, dict(options.publish_to), options.on_error, options.dead_letter, self.counts
-            )
-        second = CallbacksOfShard(options.on_error, options.dead_letter, self.counts, {}, made)
+        of_new = None if from_data is None else CallbacksOfMade(from_data, {}, dict(options.publish_to))
+        second = CallbacksOfShard(options.on_error, options.dead_letter, self.counts, {}, of_new)
 
         in_shard = self._in_shard(topic)
 
-        def panes(name: str, given: DataFrame) -> DataFrame:
-            made = self.panes(self.windows[name], in_shard(given, f"the window {name!r}"))
+        def panes(name: str, rows: DataFrame) -> DataFrame:
+            panes = self.panes(self.windows[name], in_shard(rows, f"the window {name!r}"))
             # ``self.panes`` has just found the integer sums. The callbacks need them before they are sent to workers.
             second.windows[name] = self.pane_callbacks(self.windows[name])
-            return made
+            return panes
 
-        def panes_of(shape: Shape, given: DataFrame) -> DataFrame:
-            panes = self.panes_of(shape, in_shard(given, "a window made from data"))
-            assert made is not None
-            made.wholes[shape.name] = self.whole[shape.name]
+        def panes_of(shape: Shape, rows: DataFrame) -> DataFrame:
+            panes = self.panes_of(shape, in_shard(rows, "a window made from data"))
+            assert of_new is not None
+            of_new.integers[shape.name] = self.integers[shape.name]
             return panes
 
         branches = {
-            name: Branch(given[name].spark_schema, partial(panes, name), window.spec.time_column)
+            name: Branch(rows[name].spark_schema, partial(panes, name), window.spec.time_column)
             for name, window in self.windows.items()
         }
         branches |= {

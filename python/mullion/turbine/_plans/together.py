@@ -16,14 +16,12 @@ windows, by their names.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import Final, final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -31,21 +29,20 @@ from mullion._native.together import together
 from mullion._program.host import Host
 from mullion._program.manifest import Manifest
 from mullion._util.files import reading
-from mullion.errors import FunctionError, IncompatibleStateError, InvalidArgumentError
-from mullion.topics._outputs import Make, Output
+from mullion.errors import IncompatibleStateError, InvalidArgumentError
+from mullion.topics._outputs import Make
 from mullion.turbine._plans import schema_probe
 from mullion.turbine._plans.topic_rows import TIME, on_event_time, timed, topic_rows, with_arrival
 from mullion.turbine._plans.window_plan import QUIET_MS, UNBEGUN, Plan
-from mullion.turbine._process.callbacks import CLOSE, EARLY, FAILED, Outputs, PaneCallbacks, key_column, part_column
+from mullion.turbine._process.callbacks import key_column, part_column
+from mullion.turbine._process.firings import WINDOW, WindowInQuery
 from mullion.turbine._process.subscription import Subscription
 from mullion.turbine._process.window_rows import WindowRows, spark_schema
-from mullion.turbine._process.worker import Needed, Process
+from mullion.turbine._process.worker import Needed, RowsForWindows, takes_column
 from mullion.turbine.functions import column_of
-from mullion.turbine.state import NoState
 from mullion.turbine.windowing import TurbineWindow
 from mullion.windows import OtherWindow, Upgrade
 
-WINDOW: Final = "window_name"
 _WATERMARK: Final = "spark.watermarkDelayMs"
 """Spark's metadata of a column with a watermark: its delay."""
 _PROGRAM_TIME: Final = "mullion.time"
@@ -182,7 +179,7 @@ class TogetherPlan(Plan):
         if any(part.by_arrival for window in windows for part in window.spec.parts.values()):
             rows = with_arrival(rows)
         # A row without time enters no window.
-        own = [sf.when(sf.col(_takes(i)), sf.col(TIME)) for i in range(len(windows))]
+        own = [sf.when(sf.col(takes_column(i)), sf.col(TIME)) for i in range(len(windows))]
         about = {_WATERMARK: 0, _PROGRAM_TIME: time_column}
         rows = rows.select("*", *(time.alias(_time_of(i), metadata=about) for i, time in enumerate(own)))
         return together(
@@ -208,12 +205,14 @@ class TogetherPlan(Plan):
         return {UNBEGUN: "\n".join(unbegun)} if unbegun else {}
 
     def make(self) -> Make:
-        windows = tuple(
-            (engine_name(window.name), self.pane_callbacks(window), self.shared.columns(window))
-            for window in self.shared.windows
+        return self.callbacks_of(
+            [
+                WindowInQuery(
+                    self.pane_callbacks(window), engine_name(window.name), self.shared.columns(window).as_alone()
+                )
+                for window in self.shared.windows
+            ]
         )
-        options = self.subscription.options
-        return CallbacksOfWindows(windows, options.on_error, options.dead_letter, self.counts)
 
     def gathered(self, panes: DataFrame) -> DataFrame:
         name, one = self.subscription.partition_key, self.shared.windows[0]
@@ -225,18 +224,18 @@ class TogetherPlan(Plan):
     def _as_they_are(self, topic: DataFrame) -> DataFrame:
         windows = self.shared.windows
         needed = dict.fromkeys(name for window in windows for name in window.spec.needs)
-        marks = [self.came_whole(topic, window).alias(_takes(i)) for i, window in enumerate(windows)]
-        taken: Column = reduce(Column.__or__, (sf.col(_takes(i)) for i in range(len(windows))))
+        marks = [self.came_whole(topic, window).alias(takes_column(i)) for i, window in enumerate(windows)]
+        taken: Column = reduce(Column.__or__, (sf.col(takes_column(i)) for i in range(len(windows))))
         return topic.select(*map(column_of, needed), *marks).where(taken)
 
     def known_rows(self, topic: DataFrame) -> dict[str, WindowRows]:
         return schema_probe.with_one_type(super().known_rows(topic), self.folder)
 
     def _of_process(self, topic: DataFrame) -> DataFrame:
-        given, process = self.given(topic), self.process()
+        rows, process = self.input_rows(topic), self.process()
         fields: dict[str, tuple[str, pa.Field]] = {}
         for window in self.shared.windows:
-            for field in given[window.name].schema:
+            for field in rows[window.name].schema:
                 of, known = fields.setdefault(field.name, (window.name, field))
                 if known.type != field.type:
                     schema_probe.forget_guesses(self.folder)
@@ -245,9 +244,9 @@ class TogetherPlan(Plan):
                         f"{window.name!r} as {field.type}. In windows that share a query, a column has one type. Use "
                         "another name in one of them, or leave together=True out."
                     )
-        marks = [pa.field(_takes(i), pa.bool_()) for i in range(len(self.shared.windows))]
+        marks = [pa.field(takes_column(i), pa.bool_()) for i in range(len(self.shared.windows))]
         schema = pa.schema([*(field for _, field in fields.values()), *marks])
-        needed = tuple(Needed(process, given[window.name]) for window in self.shared.windows)
+        needed = tuple(Needed(process, rows[window.name]) for window in self.shared.windows)
         return topic.mapInArrow(RowsForWindows(process, needed, schema), spark_schema(schema))
 
     def require_same_keys(self) -> None:
@@ -287,99 +286,3 @@ class TogetherPlan(Plan):
 
 def _time_of(window: int) -> str:
     return f"{TIME}_{window}"
-
-
-def _takes(window: int) -> str:
-    return f"__mullion_takes_{window}"
-
-
-@final
-@dataclass(frozen=True)
-class RowsForWindows:
-    """``process`` for several windows: the rows that it passes to any window, each marked with its windows."""
-
-    process: Process
-    windows: tuple[Needed, ...]
-    schema: pa.Schema
-
-    def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        numbers = {needed.window: i for i, needed in enumerate(self.windows)}
-        for batch in self.process.batches(rows):
-            given: list[_Given] = []
-
-            def update(window: TurbineWindow, batch: pa.RecordBatch, given: list[_Given] = given) -> None:
-                number = numbers.get(window.name)
-                fitted = None if number is None else self.windows[number].of(batch)
-                if number is not None and fitted is not None:
-                    _add(given, number, batch, fitted)
-
-            try:
-                self.process.call(batch, NoState(), update)
-            except FunctionError:
-                if self.process.on_error == "stop":
-                    raise
-                # A failed call is left out completely.
-                for needed in self.windows:
-                    self.process.count(f"{needed.window}.{FAILED}", 1)
-                continue
-            for i, needed in enumerate(self.windows):
-                needed.took([each.taken[i] for each in given if i in each.taken])
-            for each in given:
-                yield each.rows(self.schema, len(self.windows))
-
-
-@final
-class _Given:
-    """A batch that ``process`` passed to windows, and the columns that each window needs of it."""
-
-    def __init__(self, batch: pa.RecordBatch) -> None:
-        self.batch = batch
-        self.taken: dict[int, pa.RecordBatch] = {}
-
-    def rows(self, schema: pa.Schema, windows: int) -> pa.RecordBatch:
-        """The rows of the batch, once for all windows."""
-        count = self.batch.num_rows
-        known = {name: each.column(name) for each in self.taken.values() for name in each.schema.names}
-        known |= {_takes(i): pa.repeat(pa.scalar(i in self.taken), count) for i in range(windows)}
-        columns = [known[f.name] if f.name in known else pa.nulls(count, f.type) for f in schema]
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _add(given: list[_Given], window: int, batch: pa.RecordBatch, fitted: pa.RecordBatch) -> None:
-    """Adds rows for a window. Windows that got the same batch share its rows, if the order allows it."""
-    for each in reversed(given):
-        if window in each.taken:
-            break
-        if each.batch is batch:
-            each.taken[window] = fitted
-            return
-    made = _Given(batch)
-    made.taken[window] = fitted
-    given.append(made)
-
-
-@final
-@dataclass(frozen=True)
-class CallbacksOfWindows:
-    """The callbacks of windows that share a query, for workers; each with the window's name in the engine."""
-
-    windows: Sequence[tuple[str, PaneCallbacks, Columns]]
-    on_error: str
-    dead_letter: str | None
-    count: Callable[[str, int], None]
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Output]:
-        """The outputs for panes of a shard that fired in a tick, early firings first."""
-        there = [batch for batch in batches if batch.num_rows]
-        if not there:
-            return
-        fired = pa.Table.from_batches(there)
-        outputs = Outputs(self.on_error, self.dead_letter, self.count)
-        names, firings = fired[WINDOW], pc.struct_field(fired["pane"].combine_chunks(), "firing")
-        for kind in (EARLY, CLOSE):
-            for name, callbacks, columns in self.windows:
-                panes = fired.filter(pc.and_(pc.equal(names, name), pc.equal(firings, kind)))
-                own = {alone: panes[column] for alone, column in columns.as_alone().items()}
-                table = callbacks.of_engine(pa.table({"window": panes["window"], **own}))
-                callbacks.fire(kind, table, NoState(), outputs)
-        yield from outputs

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Any, final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
 
 from mullion._program.host import Host
 from mullion.topics._outputs import Make
-from mullion.turbine._plans.panes import in_words
 from mullion.turbine._plans.topic_rows import topic_rows
 from mullion.turbine._plans.window_plan import UNBEGUN, Plan
-from mullion.turbine._process.callbacks import FIRING
+from mullion.turbine._process.callbacks import key_column
+from mullion.turbine._process.firings import WindowInQuery
 from mullion.turbine._process.subscription import Subscription
-from mullion.turbine._process.worker import Needed, RowsForWindow
+from mullion.turbine._process.worker import Needed, RowsForWindows
 from mullion.turbine._spec import Spec
 from mullion.turbine.functions import column_of
 from mullion.turbine.windowing import TurbineWindow
@@ -31,11 +30,10 @@ class WindowPlan(Plan):
         self._upgrade = upgrade
 
     def rows(self, spark: SparkSession) -> DataFrame:
-        """The window's firings: the key, ``firing``, ``window_start_ms``, ``window_end_ms`` and the values."""
-        spec = self.window.spec
+        """The window's firings."""
         topic = topic_rows(self.app, self.subscription, spark, self.name)
-        given = self._as_they_are(topic) if self.subscription.process.python is None else self._rows_of_window(topic)
-        return in_words(self.panes(self.window, given), spec, sf.col("pane.firing").alias(FIRING))
+        rows = self._as_they_are(topic) if self.subscription.process.python is None else self._rows_of_window(topic)
+        return self.panes(self.window, rows)
 
     def changing(self, spec: Spec) -> dict[str, Any]:
         return {"upgrade": self._upgrade}
@@ -46,17 +44,17 @@ class WindowPlan(Plan):
         return {UNBEGUN: "*"} if self.unbegun else {}
 
     def make(self) -> Make:
-        return self.pane_callbacks(self.window)
+        return self.callbacks_of([WindowInQuery(self.pane_callbacks(self.window))])
 
     def gathered(self, panes: DataFrame) -> DataFrame:
-        tables = [] if self.window.spec.callbacks.each else [self.window.spec]
-        return self.gathered_for(panes, tables, self.subscription.partition_key)
+        spec, name = self.window.spec, self.subscription.partition_key
+        column = None if name is None else key_column(spec.key.index(name))
+        return self.gathered_for(panes, [] if spec.callbacks.each else [spec], column)
 
     def _as_they_are(self, topic: DataFrame) -> DataFrame:
         rows = topic.where(self.came_whole(topic, self.window))
         return rows.select(*map(column_of, self.window.spec.needs))
 
     def _rows_of_window(self, topic: DataFrame) -> DataFrame:
-        given = self.given(topic)[self.name]
-        process = self.process()
-        return topic.mapInArrow(RowsForWindow(process, Needed(process, given)), given.spark_schema)
+        rows, process = self.input_rows(topic)[self.name], self.process()
+        return topic.mapInArrow(RowsForWindows(process, (Needed(process, rows),), rows.schema), rows.spark_schema)

@@ -37,14 +37,15 @@ from mullion.turbine._process.callbacks import (
     CLOSE,
     EARLY,
     FAILED,
-    GIVEN,
     PROCESS,
+    RECEIVED,
     SKIPPED,
     Called,
     PaneCallbacks,
     key_column,
     part_column,
 )
+from mullion.turbine._process.firings import CallbacksOfWindows, WindowInQuery
 from mullion.turbine._process.source import place_of
 from mullion.turbine._process.subscription import Subscription
 from mullion.turbine._process.window_rows import WindowRows
@@ -73,7 +74,7 @@ class Plan(ABC):
         self.windows = {window.name: window for window in windows}
         self.counts = Counts(app.spark)
         self.returns = Returns()
-        self.whole: dict[str, frozenset[str]] = {}
+        self.integers: dict[str, frozenset[str]] = {}
         self._lacking: dict[str, jvm.Counter] = {}
         self._unbegun: dict[str, tuple[WindowRows, int]] = {}
 
@@ -110,14 +111,14 @@ class Plan(ABC):
         """Returns True if the query may restart because the cause of the error is fixed."""
         return schema_probe.note(self.folder, error)
 
-    def given(self, topic: DataFrame) -> dict[str, WindowRows]:
+    def input_rows(self, topic: DataFrame) -> dict[str, WindowRows]:
         """The columns that ``process`` passes to each window, as far as they are known."""
-        given = self.known_rows(topic)
+        rows = self.known_rows(topic)
         # Counts left from an earlier start are not part of any batch.
         self._unbegun = {
-            name: (given[name], self.counts[f"{name}.{GIVEN}"]) for name in self.windows if given[name].learns
+            name: (rows[name], self.counts[f"{name}.{RECEIVED}"]) for name in self.windows if rows[name].learns
         }
-        return given
+        return rows
 
     def known_rows(self, topic: DataFrame) -> dict[str, WindowRows]:
         """The input of each window, as far as it is known before the query starts."""
@@ -125,7 +126,7 @@ class Plan(ABC):
 
     def note_begun(self) -> None:
         """Records windows that get their first rows in a batch, before it is committed."""
-        begun = {n: rows for n, (rows, was) in self._unbegun.items() if self.counts[f"{n}.{GIVEN}"] > was}
+        begun = {n: rows for n, (rows, before) in self._unbegun.items() if self.counts[f"{n}.{RECEIVED}"] > before}
         if begun:
             schema_probe.note_begun(self.folder, begun)
             self._unbegun = {name: each for name, each in self._unbegun.items() if name not in begun}
@@ -188,21 +189,23 @@ class Plan(ABC):
 
     def pane_callbacks(self, window: TurbineWindow) -> PaneCallbacks:
         """The callbacks of a window, for workers."""
-        spec, options = window.spec, self.subscription.options
+        spec = window.spec
         early, close = self.called(window)
         return PaneCallbacks(
             spec.name,
             spec.key,
             tuple(spec.parts),
             isinstance(spec.value, Multi),
-            self.whole.get(spec.name, frozenset()),
+            self.integers.get(spec.name, frozenset()),
             spec.callbacks.each,
             close,
             early,
-            options.on_error,
-            options.dead_letter,
-            self.counts,
         )
+
+    def callbacks_of(self, windows: Sequence[WindowInQuery]) -> CallbacksOfWindows:
+        """The callbacks of windows without state, for workers."""
+        options = self.subscription.options
+        return CallbacksOfWindows(windows, options.on_error, options.dead_letter, self.counts)
 
     def panes(self, window: TurbineWindow, rows: DataFrame) -> DataFrame:
         """The operator's panes of a window over its rows."""
@@ -241,7 +244,7 @@ class Plan(ABC):
         def type_of(expression: Expression) -> T.DataType:
             return rows.select(expression.to_column()).schema[0].dataType
 
-        self.whole[name] = frozenset(each for each, part in parts.items() if _is_whole(part, type_of))
+        self.integers[name] = frozenset(each for each, part in parts.items() if _is_integer_sum(part, type_of))
         aggregates = [part.to_column(type_of).alias(part_name(i)) for i, part in enumerate(parts.values())]
         return windowed(rows, window, by=keys, **asked).agg(*aggregates)
 
@@ -270,6 +273,6 @@ class Plan(ABC):
         return Called(kind, parameter, function, self.subscription.topic_of(kind, of), of, known)
 
 
-def _is_whole(part: Aggregate, type_of: Callable[[Expression], T.DataType]) -> bool:
+def _is_integer_sum(part: Aggregate, type_of: Callable[[Expression], T.DataType]) -> bool:
     # Spark reads Arrow's uint64 as a decimal of 20 digits.
     return isinstance(part, Sum) and type_of(part.inputs[0]) in (T.LongType(), T.DecimalType(20, 0))

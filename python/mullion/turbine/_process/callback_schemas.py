@@ -8,32 +8,23 @@ from __future__ import annotations
 import pyarrow as pa
 
 
-def difference(was: pa.Schema, now: pa.Schema) -> str | None:
-    """A description of the first column of ``now`` that does not fit ``was``; ``None`` if all columns fit."""
-    for field in was:
+def difference(before: pa.Schema, now: pa.Schema) -> str | None:
+    """A description of the first column of ``now`` that does not fit ``before``; ``None`` if all columns fit."""
+    for field in before:
         if field.name not in now.names:
             return f"the column {field.name!r} ({field.type}) is missing"
     for field in now:
-        if field.name not in was.names:
+        if field.name not in before.names:
             return f"the column {field.name!r} ({field.type}) is new"
-        before = was.field(field.name).type
-        if not _fits(before, field.type):
-            return f"the column {field.name!r} is {field.type}, and was {before}"
+        kind = before.field(field.name).type
+        if not _fits(kind, field.type):
+            return f"the column {field.name!r} is {field.type}, and was {kind}"
     return None
 
 
-def merged(was: pa.Schema, now: pa.Schema) -> pa.Schema:
-    """``was``, with the types of ``now`` for columns that were all null. The two schemas must fit."""
-    return pa.schema([pa.field(field.name, _merge_types(field.type, now.field(field.name).type)) for field in was])
-
-
-def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch cast to a schema that it fits."""
-    arrays = [batch.column(field.name) for field in schema]
-    return pa.RecordBatch.from_arrays(
-        [a if a.type == field.type else a.cast(field.type) for a, field in zip(arrays, schema, strict=True)],
-        schema=schema,
-    )
+def merged(before: pa.Schema, now: pa.Schema) -> pa.Schema:
+    """``before``, with the types of ``now`` for columns that were all null. The two schemas must fit."""
+    return pa.schema([pa.field(field.name, _merge_types(field.type, now.field(field.name).type)) for field in before])
 
 
 def _fits(a: pa.DataType, b: pa.DataType) -> bool:

@@ -30,6 +30,7 @@ from typing import Any, Final, final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mullion._keyed.calls import FAILURES, failed_call
 from mullion._keyed.store import Records
 from mullion._program.manifest import Manifest
 from mullion._util.codec.arrow import schema_of_text, text_of_schema
@@ -178,6 +179,7 @@ class Maker:
         self._specs = specs_in(records)
         self._fresh: dict[str, WindowSpec] = {}
         self._missing: dict[str, Shape] = {}
+        self.begin()
 
     @property
     def partition_key(self) -> str | None:
@@ -203,13 +205,13 @@ class Maker:
                 "panes are kept under its name. Give the new one a name of its own."
             )
 
-    def known(self) -> tuple[dict[str, WindowSpec], dict[str, WindowSpec], dict[str, Shape]]:
-        """A snapshot of the registered windows."""
-        return dict(self._specs), dict(self._fresh), dict(self._missing)
+    def begin(self) -> None:
+        """Accepts the windows of earlier calls."""
+        self._accepted = dict(self._specs), dict(self._fresh), dict(self._missing)
 
-    def forget_since(self, known: tuple[dict[str, WindowSpec], dict[str, WindowSpec], dict[str, Shape]]) -> None:
-        """Returns to a snapshot."""
-        self._specs, self._fresh, self._missing = known
+    def undo(self) -> None:
+        """Removes the windows since :meth:`begin`."""
+        self._specs, self._fresh, self._missing = self._accepted
 
     @contextmanager
     def making(self) -> Iterator[None]:
@@ -234,12 +236,8 @@ class Maker:
         with self.making():
             try:
                 window = self._instance.on_recover(name, spec)
-            except Exception as error:
-                from mullion.turbine._process.callbacks import told
-
-                raise FunctionError(
-                    f"{what} failed for the window {name!r}: {told(error, self._instance.on_recover)}"
-                ) from error
+            except FAILURES as error:
+                raise failed_call(error, self._instance.on_recover, what, f"the window {name!r}") from error
         if not isinstance(window, TurbineWindow) or window.name != name:
             raise FunctionError(
                 f"{what} was asked for the window {name!r} and returned {window!r}. Return it as it was made, as in "

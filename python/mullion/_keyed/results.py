@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, final
 
 import pyarrow as pa
@@ -21,10 +21,20 @@ class Results:
     A result is a DataFrame of pandas, a Table or RecordBatch of Arrow, a row as a dict, or an iterable of these, such
     as a generator. ``None`` has no rows. Columns are found by name. Values are converted only if none is lost; naive
     times are in UTC.
+
+    - ``owner``: the part of the program whose schema it is, in messages.
+    - ``converts``: returns False for types that Arrow converts although values of the first are none of the second.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        owner: str = "the schema",
+        converts: Callable[[pa.DataType, pa.DataType], bool] | None = None,
+    ) -> None:
         self.schema = schema
+        self._owner = owner
+        self._converts = converts
         self._names: list[str] = schema.names
         self._set = set(self._names)
 
@@ -41,10 +51,10 @@ class Results:
 
     def _of_columns(self, result: Any) -> list[pa.RecordBatch] | None:
         if isinstance(result, pa.RecordBatch):
-            return [self._fitted(result)]
+            return [self.fitted(result)]
         if isinstance(result, pa.Table):
-            return [self._fitted(batch) for batch in result.to_batches()]
-        if _is_frame(result):
+            return [self.fitted(batch) for batch in result.to_batches()]
+        if is_frame(result):
             return [self._of_frame(result)]
         return None
 
@@ -81,7 +91,8 @@ class Results:
         arrays = [self._array(field, frame[field.name]) for field in self.schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch in the columns of the schema. Raises :class:`WrongResultError`."""
         if batch.schema.equals(self.schema):
             return batch
         names = batch.schema.names
@@ -91,20 +102,25 @@ class Results:
         for field in self.schema:
             column = batch.column(field.name)
             try:
-                arrays.append(column if column.type == field.type else column.cast(field.type))
+                arrays.append(column if column.type == field.type else self._cast(column, field.type))
             except (pa.ArrowException, ValueError, TypeError) as error:
                 raise WrongResultError(
-                    f"returned the column {field.name!r} as {column.type}, and the schema has it as {field.type}: "
+                    f"returned the column {field.name!r} as {column.type}, and {self._owner} has it as {field.type}: "
                     f"{_first_line(error)}. Cast it in the function, or change schema=."
                 ) from error
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _cast(self, column: pa.Array, kind: pa.DataType) -> pa.Array:
+        if self._converts is not None and not self._converts(column.type, kind):
+            raise TypeError("its values are not of that type")
+        return column.cast(kind)
 
     def _array(self, field: pa.Field, values: Any) -> pa.Array:
         try:
             array = pa.array(values, field.type, from_pandas=True)
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
             raise WrongResultError(
-                f"returned values of the column {field.name!r} that are not {field.type}, as the schema has it: "
+                f"returned values of the column {field.name!r} that are not {field.type}, as {self._owner} has it: "
                 f"{_first_line(error)}. Convert them in the function, or change schema=."
             ) from error
         # Extension types of pandas may come in chunks.
@@ -112,8 +128,8 @@ class Results:
 
     def _other_columns(self, names: list[Any]) -> WrongResultError:
         return WrongResultError(
-            f"returned the columns {_listed(names)}, and the schema has {_listed(self._names)}. Return exactly these "
-            "columns, or change schema=."
+            f"returned the columns {_listed(names)}, and {self._owner} has {_listed(self._names)}. Return exactly "
+            "these columns, or change schema=."
         )
 
 
@@ -127,7 +143,7 @@ def flattened(results: Iterable[Any]) -> Iterator[Any]:
     for result in results:
         if result is None:
             continue
-        if isinstance(result, (dict, pa.RecordBatch, pa.Table)) or _is_frame(result):
+        if isinstance(result, (dict, pa.RecordBatch, pa.Table)) or is_frame(result):
             yield result
         else:
             yield from _items(result)
@@ -139,7 +155,8 @@ def _items(result: Any) -> Iterable[Any]:
     raise WrongResultError(f"returned {_shown(result)}, which is not rows. {_FORMS}")
 
 
-def _is_frame(result: Any) -> bool:
+def is_frame(result: Any) -> bool:
+    """True for a DataFrame of pandas."""
     kind = type(result)
     return any(each.__name__ == "DataFrame" and each.__module__.partition(".")[0] == "pandas" for each in kind.__mro__)
 
