@@ -19,8 +19,6 @@ CLEAN: Final = (
 )
 # Written by the benchmark; examples of faults.
 UNCHECKED: Final = ("docs/results.md", "tests/docs/test_plain_english.py")
-# Clean comments, but not yet all names.
-NO_NAMES: Final = ("mullion/turbine", "mullion/kx")
 
 WORDS: Final = {
     r"refus(?:e|es|ed|al|als)": "raises an error, is rejected, is not supported",
@@ -131,7 +129,7 @@ def faults(file: Path) -> Iterator[tuple[int, str]]:
             for sentence in SENTENCE.split(LINKS.sub("x", " ".join(text.split()))):
                 if (words := len(sentence.split())) > 30:
                     yield prose.line, f"{words} words: '{sentence[:60]}...'"
-    for line, name in () if any(place in str(file) for place in NO_NAMES) else names(file, source):
+    for line, name in names(file, source):
         if BARE_NAMES.fullmatch(name) and not (name == "left" and "right" in source):
             yield line, f"'{name}' is no name: use a noun for a value, a verb for a function"
 

@@ -142,9 +142,9 @@ def _of_numpy(value: Any, name: str, call: str) -> Fraction:
 
 
 def _unit_us(unit: str, shown: str, call: str) -> Fraction:
-    known = _UNITS.get(unit) or _UNITS.get(_WORDS.get(unit.removesuffix("s"), ""))
-    if known is not None:
-        return known
+    length = _UNITS.get(unit) or _UNITS.get(_WORDS.get(unit.removesuffix("s"), ""))
+    if length is not None:
+        return length
     if unit in _UNEQUAL:
         why = "months and years differ in length. Give days"
     else:
@@ -180,9 +180,9 @@ def function_of(value: object, name: str, example: str) -> Callable[..., Any]:
     if callable(value):
         return value
     if isinstance(value, str) or type(value).__name__ == "SymbolAtom":
-        found = _object_named(str(value))
-        if callable(found):
-            return found
+        function = _object_named(str(value))
+        if callable(function):
+            return function
         raise InvalidArgumentError(
             f"{name}={value!r} names no function that is there: neither where it is written nor as 'module.name'. "
             f"Write {example}."
@@ -225,7 +225,7 @@ def _object_named(text: str) -> object:
 
 def params_of(value: object, kind: str) -> tuple[str, ...]:
     """The parameters of a function; raises :class:`InvalidArgumentError`."""
-    known = [each.value for each in OperatorParams]
+    names = [each.value for each in OperatorParams]
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, Sequence) or not listed:
         raise InvalidArgumentError(
@@ -233,9 +233,9 @@ def params_of(value: object, kind: str) -> tuple[str, ...]:
             "params=['metadata', 'data']."
         )
     for each in listed:
-        if not isinstance(each, str) or each not in known:
+        if not isinstance(each, str) or each not in names:
             raise InvalidArgumentError(
-                f"params={value!r} holds {each!r}, which is not one of {', '.join(map(repr, known))}."
-                f"{did_you_mean(each, known)}"
+                f"params={value!r} holds {each!r}, which is not one of {', '.join(map(repr, names))}."
+                f"{did_you_mean(each, names)}"
             )
     return tuple(str(OperatorParams(each).value) for each in listed)

@@ -17,13 +17,13 @@ class Graph:
 
     def __init__(self, pipelines: Sequence[Pipeline | Operator]) -> None:
         self._places: Final[dict[tuple[int, Node | None], Node]] = {}
-        given = [Pipeline(map(self.place, _pipeline(each).ends)) for each in pipelines]
-        if not given:
+        joined = [Pipeline(map(self.place, _pipeline(each).ends)) for each in pipelines]
+        if not joined:
             raise InvalidArgumentError(
                 "There is no pipeline to run. Write sp.run(source | ... | sp.write.to_console())."
             )
-        self.nodes: Final = list(dict.fromkeys(map(self.place, all_nodes(given))))
-        ends = dict.fromkeys(end for pipeline in given for end in pipeline.ends)
+        self.nodes: Final = list(dict.fromkeys(map(self.place, all_nodes(joined))))
+        ends = dict.fromkeys(end for pipeline in joined for end in pipeline.ends)
         self._names = _name_nodes(self.nodes)
         for end in ends:
             _require_whole(end, writer=True)
@@ -65,15 +65,15 @@ class Graph:
 
     def inputs(self, node: Node) -> list[Node]:
         """The inputs of the query that ends with a node: readers, and windows that are cut."""
-        found: dict[Node, None] = {}
-        left = _before(node)
-        while left:
-            each = self.place(left.pop())
+        inputs: dict[Node, None] = {}
+        unvisited = _before(node)
+        while unvisited:
+            each = self.place(unvisited.pop())
             if isinstance(each.operator, Reader) or each in self.cuts:
-                found[each] = None
+                inputs[each] = None
             else:
-                left += _before(each)
-        return list(found)
+                unvisited += _before(each)
+        return list(inputs)
 
     def _nodes_to_cut(self) -> tuple[Node, ...]:
         cuts: dict[Node, None] = {}
@@ -86,13 +86,13 @@ class Graph:
 
     def _windows_before(self, node: Node, cuts: Container[Node]) -> Iterator[Window]:
         """The windows that would be in one query with a node, on any side."""
-        left = _before(node)
-        while left:
-            each = self.place(left.pop())
+        unvisited = _before(node)
+        while unvisited:
+            each = self.place(unvisited.pop())
             if isinstance(each.operator, Window):
                 yield each.operator
             if each not in cuts:
-                left += _before(each)
+                unvisited += _before(each)
 
     def is_mixed(self, reader: Node) -> bool:
         """Returns True if a window of mixed schemas is the first window after a reader."""
@@ -106,21 +106,21 @@ class Graph:
 
 def _nodes_since_window(node: Node | None) -> set[Node]:
     """The nodes from this one back to the nearest windows and readers."""
-    found: set[Node] = set()
+    nodes: set[Node] = set()
     while node is not None and not isinstance(node.operator, Window):
-        found.add(node)
+        nodes.add(node)
         if isinstance(node.operator, (Merge, Union)):
-            found |= _nodes_since_window(node.operator.other.ends[0])
+            nodes |= _nodes_since_window(node.operator.other.ends[0])
         node = node.before
-    return found
+    return nodes
 
 
-def _pipeline(given: Any) -> Pipeline:
-    if isinstance(given, (Pipeline, Operator)):
-        return given.as_pipeline
+def _pipeline(pipeline: Any) -> Pipeline:
+    if isinstance(pipeline, (Pipeline, Operator)):
+        return pipeline.as_pipeline
     raise InvalidArgumentError(
-        f"{given!r} ({type(given).__name__}) is not a pipeline. Write sp.run(source | ... | sp.write.to_console()), "
-        "and several as sp.run(first, second)."
+        f"{pipeline!r} ({type(pipeline).__name__}) is not a pipeline. Write sp.run(source | ... | "
+        "sp.write.to_console()), and several as sp.run(first, second)."
     )
 
 

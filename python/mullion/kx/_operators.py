@@ -231,18 +231,18 @@ def line_of(end: Node) -> list[Node]:
 
 def all_nodes(pipelines: Iterable[Pipeline]) -> Iterator[Node]:
     """Every node once, in topological order, including the other pipelines of ``merge`` and ``union``."""
-    seen: set[Node] = set()
+    visited: set[Node] = set()
     for pipeline in pipelines:
         for end in pipeline.ends:
             for node in line_of(end):
-                if node in seen:
+                if node in visited:
                     continue
                 if isinstance(node.operator, (Merge, Union)):
                     for other in all_nodes([node.operator.other]):
-                        if other not in seen:
-                            seen.add(other)
+                        if other not in visited:
+                            visited.add(other)
                             yield other
-                seen.add(node)
+                visited.add(node)
                 yield node
 
 

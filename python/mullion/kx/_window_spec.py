@@ -56,24 +56,24 @@ class Window(Operator):
 
     def __repr__(self) -> str:
         if self.shape == "count":
-            given = [repr(self.size)] + ([f"frequency={self.frequency}"] if self.frequency != self.size else [])
+            arguments = [repr(self.size)] + ([f"frequency={self.frequency}"] if self.frequency != self.size else [])
         elif self.shape == "global_window":
-            given = [getattr(self.trigger, "__qualname__", repr(self.trigger))]
+            arguments = [getattr(self.trigger, "__qualname__", repr(self.trigger))]
         elif self.shape == "sliding":
-            given = [repr(timedelta(microseconds=self.slide_us)), repr(timedelta(microseconds=self.size_us))]
+            arguments = [repr(timedelta(microseconds=self.slide_us)), repr(timedelta(microseconds=self.size_us))]
         else:
-            given = [repr(timedelta(microseconds=self.size_us))]
+            arguments = [repr(timedelta(microseconds=self.size_us))]
         skipped = {"name", "where", "shape", "size_us", "slide_us", "size", "frequency", "trigger"}
         for each in fields(self):
             value = getattr(self, each.name)
             if each.name in skipped or value == each.default:
                 continue
             if each.name == "lateness_us":
-                given.append(f"lateness={timedelta(microseconds=value)!r}")
+                arguments.append(f"lateness={timedelta(microseconds=value)!r}")
             elif callable(value):
-                given.append(f"{each.name}={getattr(value, '__qualname__', value)}")
+                arguments.append(f"{each.name}={getattr(value, '__qualname__', value)}")
             else:
-                given.append(f"{each.name}={value!r}")
+                arguments.append(f"{each.name}={value!r}")
         if self.name is not None:
-            given.append(f"name={self.name!r}")
-        return f"{self.shape}({', '.join(given)})"
+            arguments.append(f"name={self.name!r}")
+        return f"{self.shape}({', '.join(arguments)})"

@@ -135,19 +135,19 @@ class App(programs.App, PipelinesHost):
         Raises :class:`mullion.errors.InvalidArgumentError` if no reader has that callback, and for a batch with other
         columns than earlier ones, unless a window with ``mixed_schemas=True`` receives it.
         """
-        found = [node for node in self._graph.readers() if _callback(node) == callback]
-        if not found:
-            known = sorted(filter(None, map(_callback, self._graph.readers())))
+        readers = [node for node in self._graph.readers() if _callback(node) == callback]
+        if not readers:
+            names = sorted(filter(None, map(_callback, self._graph.readers())))
             raise InvalidArgumentError(
-                f"Nothing reads from the callback {callback!r}.{did_you_mean(callback, known)} The callbacks of "
-                f"{self.name} are: {', '.join(map(repr, known)) or 'none'}. Read from one with "
+                f"Nothing reads from the callback {callback!r}.{did_you_mean(callback, names)} The callbacks of "
+                f"{self.name} are: {', '.join(map(repr, names)) or 'none'}. Read from one with "
                 f"sp.read.from_callback({callback!r})."
             )
-        made = as_data(data, f"publish({callback!r})")
-        for table in made if isinstance(made, list) else [made]:
+        batch = as_data(data, f"publish({callback!r})")
+        for table in batch if isinstance(batch, list) else [batch]:
             if table is None or not table.num_rows:
                 continue
-            for node in found:
+            for node in readers:
                 self._spool(node).append(table, f"publish({callback!r})")
 
     def forget(self) -> None:
@@ -173,9 +173,9 @@ class App(programs.App, PipelinesHost):
         """The number of batches of a spool that a query has processed in committed batches."""
         running = self.queries.get(query)
         reports = [] if running is None else running.progress
-        found = [each for each in (reports[-1]["sources"] if reports else []) if each["description"].endswith(source)]
-        ends = [each["endOffset"]["logOffset"] + 1 for each in found if each["endOffset"]]
-        return min(ends) if found and len(ends) == len(found) else 0
+        sources = [each for each in (reports[-1]["sources"] if reports else []) if each["description"].endswith(source)]
+        ends = [each["endOffset"]["logOffset"] + 1 for each in sources if each["endOffset"]]
+        return min(ends) if sources and len(ends) == len(sources) else 0
 
     def topic_read_by(self, node: Node) -> str | None:
         """The topic of this program that a reader reads, or that has the records of a cut window."""
@@ -187,7 +187,7 @@ class App(programs.App, PipelinesHost):
         return None
 
     def _spool(self, node: Node) -> Spool:
-        return Spool(self, self._graph.name(node), whole=self._graph.is_mixed(node))
+        return Spool(self, self._graph.name(node), is_mixed=self._graph.is_mixed(node))
 
     def _checked_jobs(self) -> Sequence[Job]:
         for node in self._graph.readers():

@@ -36,9 +36,9 @@ class Aggregate(ABC):
     by_arrival: ClassVar[bool] = False
     """True if the aggregate depends on the order in which rows arrive."""
 
-    def __init__(self, text: str, *inputs: Expression, given: tuple[Any, ...] = ()) -> None:
+    def __init__(self, text: str, *inputs: Expression, arguments: tuple[Any, ...] = ()) -> None:
         object.__setattr__(self, "_text", text)
-        object.__setattr__(self, "_given", given)
+        object.__setattr__(self, "_given", arguments)
         object.__setattr__(self, "inputs", inputs)
         object.__setattr__(self, "columns", frozenset().union(*(of.columns for of in inputs)))
 
@@ -103,14 +103,14 @@ class OfSample(Aggregate):
     def __init__(self, of: str | Expression, *, sample: bool = False) -> None:
         name = type(self).__name__
         text, expression = one_of(of, name)
-        super().__init__(f"{name}({text}{', sample=True' if sample else ''})", expression, given=(sample,))
+        super().__init__(f"{name}({text}{', sample=True' if sample else ''})", expression, arguments=(sample,))
 
 
 def _restored(kind: type[Aggregate], fields: dict[str, Any]) -> Aggregate:
-    made = object.__new__(kind)
+    copy = object.__new__(kind)
     for name, value in fields.items():
-        object.__setattr__(made, name, value)
-    return made
+        object.__setattr__(copy, name, value)
+    return copy
 
 
 def numeric(aggregate: Aggregate, type_of: TypeOf) -> tuple[Column, DataType]:

@@ -72,7 +72,7 @@ class Spec:
         time = () if self.time_column is None else (self.time_column,)
         return tuple(dict.fromkeys((*self.key, *time, *sorted(self.value.columns))))
 
-    def given(self) -> list[str]:
+    def arguments(self) -> list[str]:
         """The parameters that differ from their defaults, as source text, without the callbacks."""
         return [f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if self._says(each.name)]
 
@@ -99,7 +99,7 @@ class Elsewhere:
 
     name: str
 
-    def __call__(self, *given: object) -> None:
+    def __call__(self, *arguments: object) -> None:
         raise UnsupportedError(f"{self.name} is called when panes fire, and not through the window.")
 
 

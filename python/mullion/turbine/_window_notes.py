@@ -36,9 +36,9 @@ def require_same(checkpoint: Path, query: str, why: str, specs: Iterable[Spec], 
     column.
     """
     for spec in specs:
-        was = _recorded_window(checkpoint, spec.name)
-        if was is not None and has_run(was["query"]):
-            _require_same(was, _note_of(query, spec), why, f"The window {spec.name!r}")
+        before = _recorded_window(checkpoint, spec.name)
+        if before is not None and has_run(before["query"]):
+            _require_same(before, _note_of(query, spec), why, f"The window {spec.name!r}")
 
 
 def note(checkpoint: Path, query: str, specs: Iterable[Spec]) -> None:
@@ -52,13 +52,13 @@ def require_same_topic(checkpoint: Path, query: str, topic: str) -> None:
 
     Raises :class:`IncompatibleStateError`.
     """
-    was = _of(checkpoint, query).read("topic", str)
-    if was not in (None, topic):
+    before = _of(checkpoint, query).read("topic", str)
+    if before not in (None, topic):
         raise IncompatibleStateError(
-            f"The query {query!r} has read the topic {was!r}, and would now read {topic!r}. Its place is one in the "
+            f"The query {query!r} has read the topic {before!r}, and would now read {topic!r}. Its place is one in the "
             "first: rows of the second would be left out, or read as if they followed. Nothing was changed. Have it "
-            f"read {was!r}; or give its windows other names, under which they begin with nothing; or start the changed "
-            "program with another checkpoint=."
+            f"read {before!r}; or give its windows other names, under which they begin with nothing; or start the "
+            "changed program with another checkpoint=."
         )
 
 
@@ -80,21 +80,21 @@ def forget(checkpoint: Path, window: str) -> None:
     _of(checkpoint, window).write("window", None)
 
 
-def moved(what: str, was: str, now: str, why: str) -> IncompatibleStateError:
-    """The error for ``what`` if the code moves it from the query ``was`` to the query ``now``."""
+def moved(what: str, before: str, now: str, why: str) -> IncompatibleStateError:
+    """The error for ``what`` if the code moves it from the query ``before`` to the query ``now``."""
     return IncompatibleStateError(
-        f"{what} has run in the query {was!r}, and would now run in {now!r}: {why}. Its state and its offsets are in "
-        "the first, so it would read all rows again, and publish their results again. Nothing was changed. Undo the "
-        f"change of the code; or delete the state with app.drop({was!r}), to start anew; or start the changed program "
-        "with another checkpoint=."
+        f"{what} has run in the query {before!r}, and would now run in {now!r}: {why}. Its state and its offsets are "
+        "in the first, so it would read all rows again, and publish their results again. Nothing was changed. Undo "
+        f"the change of the code; or delete the state with app.drop({before!r}), to start anew; or start the changed "
+        "program with another checkpoint=."
     )
 
 
-def _require_same(was: dict[str, Any], now: dict[str, Any], why: str, what: str) -> None:
-    if was["query"] != now["query"]:
-        raise moved(what, was["query"], now["query"], why)
+def _require_same(before: dict[str, Any], now: dict[str, Any], why: str, what: str) -> None:
+    if before["query"] != now["query"]:
+        raise moved(what, before["query"], now["query"], why)
     differ = [
-        f"{name}={was.get(name)!r} and is now {name}={is_!r}" for name, is_ in now.items() if was.get(name) != is_
+        f"{name}={before.get(name)!r} and is now {name}={is_!r}" for name, is_ in now.items() if before.get(name) != is_
     ]
     if differ:
         raise IncompatibleStateError(

@@ -228,8 +228,8 @@ class Percentile(Aggregate):
     def __init__(self, of: str | Expression, percentage: float, accuracy: int = 10_000) -> None:
         text, expression = one_of(of, "Percentile")
         checked = _percentage(percentage, "agg.Percentile('latency_ms', {})")
-        told = f"Percentile({text}, {percentage!r}{_accuracy(accuracy)})"
-        super().__init__(told, expression, given=(checked, accuracy))
+        source = f"Percentile({text}, {percentage!r}{_accuracy(accuracy)})"
+        super().__init__(source, expression, arguments=(checked, accuracy))
 
     def _column(self, type_of: TypeOf) -> Column:
         return sf.percentile_approx(numeric(self, type_of)[0], *self._given)
@@ -249,8 +249,8 @@ class Percentiles(Aggregate):
                 "agg.Percentiles() lists no percentile. Write agg.Percentiles('latency_ms', [0.5, 0.95])."
             )
         checked = [_percentage(each, "agg.Percentiles('latency_ms', [{}])") for each in listed]
-        told = f"Percentiles({text}, {listed!r}{_accuracy(accuracy)})"
-        super().__init__(told, expression, given=(checked, accuracy))
+        source = f"Percentiles({text}, {listed!r}{_accuracy(accuracy)})"
+        super().__init__(source, expression, arguments=(checked, accuracy))
 
     def _column(self, type_of: TypeOf) -> Column:
         return sf.percentile_approx(numeric(self, type_of)[0], *self._given)
@@ -279,8 +279,8 @@ class ApproxDistinct(Aggregate):
                 f"error={error!r} is not a number from 0.001 to 0.39. Write, for instance, "
                 "agg.ApproxDistinct('user', error=0.02)."
             )
-        told = f"ApproxDistinct({text}{'' if error == 0.05 else f', error={error!r}'})"
-        super().__init__(told, expression, given=(float(error),))
+        source = f"ApproxDistinct({text}{'' if error == 0.05 else f', error={error!r}'})"
+        super().__init__(source, expression, arguments=(float(error),))
 
     def _column(self, type_of: TypeOf) -> Column:
         return sf.approx_count_distinct(self.inputs[0].to_column(), *self._given)
@@ -296,7 +296,7 @@ class ApproxTop(Aggregate):
         text, expression = one_of(of, "ApproxTop")
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise InvalidArgumentError(f"k={k!r} is not a whole number above 0. Write agg.ApproxTop('page', 5).")
-        super().__init__(f"ApproxTop({text}, {k})", expression, given=(k,))
+        super().__init__(f"ApproxTop({text}, {k})", expression, arguments=(k,))
 
     def _column(self, type_of: TypeOf) -> Column:
         return sf.call_function("approx_top_k", self.inputs[0].to_column(), sf.lit(self._given[0]))

@@ -155,11 +155,13 @@ class App(_App):
             if name in subscription.windows:
                 window = subscription.windows[name]
                 return WindowHandle(self, subscription, name, WindowSpec.of(window.spec), repr(window))
-        made = {spec.name: (each, spec) for each in self.subscriptions for spec in self._dynamic_specs(each)}
-        if name in made:
-            return WindowHandle(self, *made[name][:1], name, made[name][1], repr(made[name][1]), made=True)
-        known = ", ".join(sorted(map(repr, [*(w for s in self.subscriptions for w in s.windows), *made]))) or "none"
-        raise InvalidArgumentError(f"There is no window {name!r} in {self.name}. Its windows are: {known}.")
+        dynamic = {spec.name: (each, spec) for each in self.subscriptions for spec in self._dynamic_specs(each)}
+        if name in dynamic:
+            return WindowHandle(
+                self, *dynamic[name][:1], name, dynamic[name][1], repr(dynamic[name][1]), is_dynamic=True
+            )
+        names = ", ".join(sorted(map(repr, [*(w for s in self.subscriptions for w in s.windows), *dynamic]))) or "none"
+        raise InvalidArgumentError(f"There is no window {name!r} in {self.name}. Its windows are: {names}.")
 
     def _warnings(self) -> Iterator[str]:
         for subscription in self.subscriptions:
@@ -194,11 +196,11 @@ class App(_App):
 
         The program can start if nothing is ``refused``. The call itself changes nothing.
         """
-        told = [
+        changes = [
             change for each in self.subscriptions for plan in _plans_of(self, each) for change in self._change_of(plan)
         ]
         gone = "it is no longer in the program, and its state is kept"
-        return told + [Change(part.name, "goes on", gone) for part in self.removed_parts()]
+        return changes + [Change(part.name, "goes on", gone) for part in self.removed_parts()]
 
     def _change_of(self, plan: Plan) -> list[Change]:
         try:
@@ -208,13 +210,13 @@ class App(_App):
             if isinstance(plan, ProcessPlan):
                 return [Change(plan.name, "goes on", "it has its place in the topic, and no state")]
             with session_of(self.spark, plan.subscription, plan.settings) as session:
-                told = compare(plan.rows(session), self.checkpoint_of(plan.name)).collect()
+                rows = compare(plan.rows(session), self.checkpoint_of(plan.name)).collect()
         except IncompatibleStateError as refused:
             return [Change(plan.name, "refused", str(refused))]
-        told_of = [Change(plan.name, row.verdict, f"{row.window}: {row.what}") for row in told]
+        changes = [Change(plan.name, row.verdict, f"{row.window}: {row.what}") for row in rows]
         if isinstance(plan, TogetherPlan):
-            return [replace(change, what=plan.in_words(change.what)) for change in told_of]
-        return told_of
+            return [replace(change, what=plan.in_words(change.what)) for change in changes]
+        return changes
 
     def _require_windows(self, plan: Plan) -> None:
         """Records the windows that share a query; raises an error if their state does not allow the change."""
@@ -284,11 +286,11 @@ class App(_App):
         return f"{count} open pane{'s' if count != 1 else ''}"
 
     def _found(self) -> Sequence[Named]:
-        found = []
+        parts = []
         for subscription in self.subscriptions:
             where = where_of(subscription.function)
-            found += [Named("window", spec.name, where) for spec in self._dynamic_specs(subscription)]
-        return found
+            parts += [Named("window", spec.name, where) for spec in self._dynamic_specs(subscription)]
+        return parts
 
     def _dynamic_specs(self, subscription: Subscription) -> list[WindowSpec]:
         """The specs of the windows that ``process`` of a subscription made."""
@@ -310,14 +312,14 @@ class WindowHandle:
     """A window of a program, for inspection; made by :meth:`App.window`."""
 
     def __init__(
-        self, app: App, subscription: Subscription, name: str, spec: WindowSpec, shown: str, *, made: bool = False
+        self, app: App, subscription: Subscription, name: str, spec: WindowSpec, shown: str, *, is_dynamic: bool = False
     ) -> None:
         self._app = app
         self._subscription = subscription
         self._name = name
         self._spec = spec
         self._shown = shown
-        self._made = made
+        self._is_dynamic = is_dynamic
 
     def read(self) -> DataFrame:
         """The open panes: the key, ``window_start_ms``, ``window_end_ms``, and the values so far.
@@ -339,7 +341,7 @@ class WindowHandle:
                 panes = read_panes(checkpoint, spark=spark)
                 if shared is not None:
                     panes = shared.as_begun(self._app.folder_of(shared.name)).panes_of(self.name, panes)
-            elif not self._made:
+            elif not self._is_dynamic:
                 panes = read_panes(checkpoint, window=self.name, spark=spark)
             else:
                 panes = panes_of_made(self._app.folder_of(subscription.job), checkpoint, self._spec, spark)
@@ -364,7 +366,7 @@ class WindowHandle:
 
     @property
     def _plan(self) -> Plan | None:
-        return self._app._plans.get(self._subscription.job if self._made else self.name)
+        return self._app._plans.get(self._subscription.job if self._is_dynamic else self.name)
 
     @property
     def name(self) -> str:

@@ -107,8 +107,8 @@ class Trial:
     def fresh(self, topic: str) -> list[dict[str, Any]]:
         """The rows that were published to a topic since the last call."""
         rows = self.outputs(topic)
-        seen, self._read[topic] = self._read.get(topic, 0), len(rows)
-        return rows[seen:]
+        first, self._read[topic] = self._read.get(topic, 0), len(rows)
+        return rows[first:]
 
     def settle(self) -> None:
         """Runs batches until all rows and clock ticks are processed."""

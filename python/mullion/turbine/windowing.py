@@ -202,7 +202,7 @@ class TurbineWindow:
 
     def __repr__(self) -> str:
         spec = self._spec
-        shown = spec.given()
+        shown = spec.arguments()
         callbacks = spec.callbacks
         suffix = "_each" if callbacks.each else ""
         shown.append(f"on_close{suffix}={called(callbacks.close)}")

@@ -57,12 +57,12 @@ class KxTable:
 
 def converts(function: Any) -> bool:
     """True if a function calls a conversion of PyKX's tables, such as ``data.pd()``."""
-    whole = plain(function)
-    return whole is not None and _converts(whole.__code__)
+    plain_function = plain(function)
+    return plain_function is not None and _converts(plain_function.__code__)
 
 
 def _converts(code: CodeType) -> bool:
     for step in dis.get_instructions(code):
         if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and step.argval in CONVERSIONS:
             return True
-    return any(_converts(held) for held in code.co_consts if isinstance(held, CodeType))
+    return any(_converts(constant) for constant in code.co_consts if isinstance(constant, CodeType))

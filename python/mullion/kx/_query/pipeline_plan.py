@@ -168,12 +168,12 @@ class Plan:
 
     def _read(self, node: Node, reader: Reader, name: str, spark: SparkSession) -> Stream:
         if isinstance(reader, (FromExpr, FromCallback)):
-            whole = self._graph.is_mixed(node)
+            is_mixed = self._graph.is_mixed(node)
             schema = reader.schema if isinstance(reader, FromCallback) else None
             what = f"{name} ({reader.where})"
             remembered = self._folder / f"{name}.schema.json"
-            rows = Spool(self._app, name, whole=whole).stream(spark, schema, remembered, what)
-            return Stream(rows, "tables" if whole else "rows", node)
+            rows = Spool(self._app, name, is_mixed=is_mixed).stream(spark, schema, remembered, what)
+            return Stream(rows, "tables" if is_mixed else "rows", node)
         rows = reader.stream(self._app, spark, self._folder, name)  # type: ignore[attr-defined]
         return Stream(rows, "rows", node)
 

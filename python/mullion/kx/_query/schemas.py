@@ -54,10 +54,10 @@ class Schemas:
             columns[name] = (self._declared_schema(window) or self._learnt(window)).jsonValue()
             manifest.write("columns", columns)
         with reading(manifest.file):
-            known = T.StructType.fromJson(columns[name])
+            schema = T.StructType.fromJson(columns[name])
         assert isinstance(window.operator, Window)
         timed = timed and window.operator.time_assigner is not None
-        return known.add(TIME, T.TimestampType()) if timed else known
+        return schema.add(TIME, T.TimestampType()) if timed else schema
 
     def _declared_schema(self, window: Node) -> T.StructType | None:
         """The ``schema=`` of the last function that may change columns."""
@@ -74,19 +74,19 @@ class Schemas:
         failures: list[MullionError] = []
         for with_records in (True, False):
             try:
-                made = [batch.data for batch in self._batches(window.before, with_records)]
+                results = [batch.data for batch in self._batches(window.before, with_records)]
             except MullionError as failed:
                 failures.append(failed)
                 continue
-            tables = [table for data in made for table in (data if isinstance(data, list) else [data])]
-            found = next((each for each in tables if each.num_rows), tables[0] if tables else None)
+            tables = [table for data in results for table in (data if isinstance(data, list) else [data])]
+            example = next((each for each in tables if each.num_rows), tables[0] if tables else None)
             if (
-                found is not None
-                and found.column_names
-                and not any(pa.types.is_null(kind) for kind in found.schema.types)
+                example is not None
+                and example.column_names
+                and not any(pa.types.is_null(kind) for kind in example.schema.types)
             ):
                 try:
-                    return T.StructType(_types.nullable(_types.schema_of(found.schema)).fields)  # type: ignore[attr-defined]
+                    return T.StructType(_types.nullable(_types.schema_of(example.schema)).fields)  # type: ignore[attr-defined]
                 except _types.UnstorableError as no_type:
                     raise InvalidArgumentError(
                         f"{self._what(window)} would have a column of the Arrow type {no_type}, which Spark has none "
@@ -127,12 +127,12 @@ class Schemas:
 
     def _sample(self, node: Node, reader: Any, name: str, with_records: bool) -> list[pa.Table]:
         if isinstance(reader, (FromExpr, FromCallback)):
-            tables = Spool(self._app, name, whole=self._graph.is_mixed(node)).sample()
+            tables = Spool(self._app, name, is_mixed=self._graph.is_mixed(node)).sample()
             if not tables and isinstance(reader, FromCallback) and reader.schema is not None:
                 tables = [to_arrow_schema(spark_schema(reader.schema), **IN_UTC).empty_table()]
         else:
-            found = reader.sample(self._app, self._app.spark, name)
-            tables = [] if found is None else [found]
+            records = reader.sample(self._app, self._app.spark, name)
+            tables = [] if records is None else [records]
             if (not any(table.num_rows for table in tables) and reader.kind != "from_topic") or not tables:
                 rows = reader.stream(self._app, self._app.spark, self._folder, name)
                 tables = [to_arrow_schema(rows.schema, **IN_UTC).empty_table()]

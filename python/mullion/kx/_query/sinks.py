@@ -36,8 +36,8 @@ class Arrived:
 
     def batches(self) -> Iterator[Batch]:
         """The batches, on the driver."""
-        found = batches_in(self.form, self.df.toArrow().to_batches(), self.number, mixed=self.mixed)
-        return (batch for batch in found if not batch.meta.closing)
+        batches = batches_in(self.form, self.df.toArrow().to_batches(), self.number, mixed=self.mixed)
+        return (batch for batch in batches if not batch.meta.closing)
 
     def records(self) -> DataFrame | None:
         """The records in columns; ``None`` if there are none."""
@@ -92,8 +92,8 @@ class ToVariable(Writer):
 
     def _keep(self, variables: dict[str, pa.Table], batch: Batch) -> None:
         assert isinstance(self.variable, str)
-        known = variables.get(self.variable)
-        tables = [] if known is None or self.mode == "overwrite" else [known]
+        table = variables.get(self.variable)
+        tables = [] if table is None or self.mode == "overwrite" else [table]
         try:
             variables[self.variable] = pa.concat_tables([*tables, *batch.tables], promote_options="default")
         except pa.ArrowException as error:
@@ -157,8 +157,8 @@ class ToTopic(Writer):
 
     def write(self, app: PipelinesHost, publisher: Publisher, arrived: Arrived, step: str) -> None:
         """Publishes the records, exactly once."""
-        made = _Published(self.topic, arrived.form, arrived.mixed, arrived.number)
-        publisher.publish_made(arrived.df, arrived.number, made)
+        outputs = _Published(self.topic, arrived.form, arrived.mixed, arrived.number)
+        publisher.publish_made(arrived.df, arrived.number, outputs)
 
 
 @final
@@ -171,8 +171,8 @@ class _Published:
     mixed: bool
     number: int
 
-    def __call__(self, found: Iterable[pa.RecordBatch]) -> Iterator[Output]:
-        for batch in batches_in(self.form, found, self.number, mixed=self.mixed):
+    def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[Output]:
+        for batch in batches_in(self.form, rows, self.number, mixed=self.mixed):
             for table in batch.tables:
                 for records in table.to_batches():
                     if records.num_rows:

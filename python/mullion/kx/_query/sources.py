@@ -136,11 +136,11 @@ class FromDataFrame(Reader):
         """The reader's records."""
         if self.df.isStreaming:
             return self.df
-        kept = folder / f"{folder_name(name)}.rows"
-        if not (kept / "_SUCCESS").exists():
+        copy = folder / f"{folder_name(name)}.rows"
+        if not (copy / "_SUCCESS").exists():
             # A restart must read the same records again.
-            self.df.write.mode("overwrite").parquet(str(kept.absolute()))
-        return spark.readStream.schema(self.df.schema).parquet(str(kept.absolute()))
+            self.df.write.mode("overwrite").parquet(str(copy.absolute()))
+        return spark.readStream.schema(self.df.schema).parquet(str(copy.absolute()))
 
     def sample(self, app: Host, spark: SparkSession, name: str) -> pa.Table | None:
         """Some of the records of a batch; ``None`` for a stream."""
@@ -159,11 +159,11 @@ class FromExpr(Reader):
 
     def batches(self, what: str) -> Iterator[pa.Table]:
         """The batches, one after the other."""
-        made = self.expr() if callable(self.expr) else self.expr
-        several = isinstance(made, Iterator) or (
-            isinstance(made, (list, tuple)) and len(made) > 0 and not all(isinstance(each, dict) for each in made)
+        value = self.expr() if callable(self.expr) else self.expr
+        several = isinstance(value, Iterator) or (
+            isinstance(value, (list, tuple)) and len(value) > 0 and not all(isinstance(each, dict) for each in value)
         )
-        for each in made if several else [made]:
+        for each in value if several else [value]:
             data = as_data(each, what)
             for table in data if isinstance(data, list) else [data]:
                 if table is not None and table.num_rows:
@@ -185,14 +185,14 @@ class FromCallback(Reader):
 class Spool:
     """Python batches that wait to be read: one file per batch, which survives a restart.
 
-    The batches are in a topic of a folder in the checkpoint. ``whole``: True if each batch is one record, an Arrow
+    The batches are in a topic of a folder in the checkpoint. ``is_mixed``: True if each batch is one record, an Arrow
     stream, so that the next batch may have other columns.
     """
 
-    def __init__(self, app: Host, name: str, *, whole: bool) -> None:
+    def __init__(self, app: Host, name: str, *, is_mixed: bool) -> None:
         self._broker = topics.DirBroker(app.checkpoint / "_input")
         self._name = name
-        self._whole = whole
+        self._is_mixed = is_mixed
 
     def fill(self, batches: Iterable[pa.Table], what: str) -> None:
         """Appends the batches that the topic does not have yet; each start provides all batches again."""
@@ -203,14 +203,14 @@ class Spool:
 
     def append(self, table: pa.Table, what: str) -> None:
         """Appends a batch."""
-        if self._whole:
+        if self._is_mixed:
             self._broker.produce(self._name, pa.table({_WHOLE: [encoded(table)]}))
             return
-        known = self._columns()
-        if known and set(known) != set(table.column_names):
+        columns = self._columns()
+        if columns and set(columns) != set(table.column_names):
             raise InvalidArgumentError(
                 f"{what} has a batch with the columns {', '.join(map(repr, table.column_names))}, and those before it "
-                f"had {', '.join(map(repr, known))}. Batches of mixed schemas are for "
+                f"had {', '.join(map(repr, columns))}. Batches of mixed schemas are for "
                 "sp.window.global_window(trigger, mixed_schemas=True); give all batches the same columns otherwise."
             )
         with self._errors_of(what):
@@ -238,23 +238,23 @@ class Spool:
         return DirTopic(self._broker.path, self._name)
 
     def stream(self, spark: SparkSession, schema: SchemaLike | None, remembered: Path, what: str) -> DataFrame:
-        """The records of the batches as a stream; with ``whole`` they are rows of :data:`TABLES`.
+        """The records of the batches as a stream; with ``is_mixed`` they are rows of :data:`TABLES`.
 
         ``what`` describes the reader in errors.
         """
-        if not self._whole and schema is None and remembered_schema(remembered) is None and not self._columns():
+        if not self._is_mixed and schema is None and remembered_schema(remembered) is None and not self._columns():
             raise InvalidArgumentError(
                 f"{what} has no records yet, so its columns are unknown. Give them with schema='sym string, price "
                 "double', or publish the first batch before the program starts."
             )
         with self._errors_of(what):
-            rows = self._broker.stream(spark, self._name, "data binary" if self._whole else schema, remembered)
-        if not self._whole:
+            rows = self._broker.stream(spark, self._name, "data binary" if self._is_mixed else schema, remembered)
+        if not self._is_mixed:
             return rows.drop(COLUMNS, KEY, TIMESTAMP)
         number = jvm.batch_number(spark).cast("string")
         meta = sf.concat(sf.lit("["), number, sf.lit(", null, false, false, false, false, false]"))
-        place, whole = jvm.row_in_batch(spark).cast("bigint"), sf.array(_WHOLE)
-        return rows.select(place.alias("at"), meta.alias("meta"), whole.alias("data"), sf.lit(False).alias("many"))
+        place, tables = jvm.row_in_batch(spark).cast("bigint"), sf.array(_WHOLE)
+        return rows.select(place.alias("at"), meta.alias("meta"), tables.alias("data"), sf.lit(False).alias("many"))
 
     def sample(self) -> list[pa.Table]:
         """Some of the batches."""
@@ -263,7 +263,7 @@ class Spool:
         except FileNotFoundError:
             # Some batches have been processed and deleted.
             return []
-        if not self._whole:
+        if not self._is_mixed:
             return [table] if table.num_rows else []
         return [table_in(data) for data in table[_WHOLE].to_pylist()]
 

@@ -38,20 +38,20 @@ def panes_of(records: DataFrame, window: Window, name: str, *, closes: bool) -> 
     Late records that pass through are rows too, with the firing ``late``. ``closes``: True if all windows close at the
     end of the input.
     """
-    asked: dict[str, Any] = {"time": None, "at_end": "close" if closes else "keep"}
+    options: dict[str, Any] = {"time": None, "at_end": "close" if closes else "keep"}
     if not window.clocked:
-        found = windowed(records, _of_records(window, name), **asked).collect()
-        return found.select("window", "pane", "rows")
+        result = windowed(records, _of_records(window, name), **options).collect()
+        return result.select("window", "pane", "rows")
     record = sf.struct(*(sf.col(quoted(each)) for each in records.columns if each != TIME))
-    held = records.select(record.alias(RECORD))
+    rows = records.select(record.alias(RECORD))
     if window.on_event_time:
         clock = _clock(records, window, name).alias(_CLOCK)
-        held = records.select(record.alias(RECORD), clock).withWatermark(_CLOCK, "0 seconds")
-        asked["time"] = _CLOCK
-        asked["allowed_lateness"] = durations.written(window.lateness_us)
-        asked["late"] = "emit" if window.passthrough else "drop"
+        rows = records.select(record.alias(RECORD), clock).withWatermark(_CLOCK, "0 seconds")
+        options["time"] = _CLOCK
+        options["allowed_lateness"] = durations.written(window.lateness_us)
+        options["late"] = "emit" if window.passthrough else "drop"
     if not window.skip_empty_windows:
-        asked["empty"] = "emit"
+        options["empty"] = "emit"
     size = durations.written(window.size_us)
     kind = (
         Tumbling(size)
@@ -59,34 +59,38 @@ def panes_of(records: DataFrame, window: Window, name: str, *, closes: bool) -> 
         else Sliding(size, durations.written(window.slide_us), gaps=True)
     )
     panes = _complete_windows if window.count_trigger == ANY_COUNT else _windows_by_flushes
-    found = panes(held, kind, window, asked)
+    result = panes(rows, kind, window, options)
     shown = sf.col("rows")
     if window.passthrough:
         late = sf.array(sf.col("late_row").getField(RECORD))
         shown = sf.when(sf.col("pane.firing") == "late", late).otherwise(shown)
-    none = sf.array().cast(found.schema["rows"].dataType)
-    return found.select("window", "pane", sf.coalesce(shown, none).alias("rows"))
+    none = sf.array().cast(result.schema["rows"].dataType)
+    return result.select("window", "pane", sf.coalesce(shown, none).alias("rows"))
 
 
-def _complete_windows(held: DataFrame, kind: Tumbling | Sliding, window: Window, asked: dict[str, Any]) -> DataFrame:
+def _complete_windows(rows: DataFrame, kind: Tumbling | Sliding, window: Window, options: dict[str, Any]) -> DataFrame:
     """Windows that are emitted once, with all of their records."""
-    ordered = dispatch.with_arrival(held, BATCH, ROW)
+    ordered = dispatch.with_arrival(rows, BATCH, ROW)
     place = map(sf.col, [*([_CLOCK] if window.sort else []), BATCH, ROW])
-    found = windowed(ordered, kind, **asked).agg(list_of(sf.col(RECORD), list(place), "rows"))
-    return sorted_lists(found, "rows")
+    result = windowed(ordered, kind, **options).agg(list_of(sf.col(RECORD), list(place), "rows"))
+    return sorted_lists(result, "rows")
 
 
-def _windows_by_flushes(held: DataFrame, kind: Tumbling | Sliding, window: Window, asked: dict[str, Any]) -> DataFrame:
+def _windows_by_flushes(
+    rows: DataFrame, kind: Tumbling | Sliding, window: Window, options: dict[str, Any]
+) -> DataFrame:
     """Windows that are emitted in several batches: one each time that the buffer is full, and the rest."""
-    asked |= {"early": Early(count=window.count_trigger), "accumulate": False}
-    found = windowed(held, kind, **asked).collect("time" if window.sort else "arrival", max_rows=window.count_trigger)
+    options |= {"early": Early(count=window.count_trigger), "accumulate": False}
+    result = windowed(rows, kind, **options).collect(
+        "time" if window.sort else "arrival", max_rows=window.count_trigger
+    )
     firing = sf.col("pane.firing")
     if window.skip_empty_windows:
         # An empty window is not emitted. A window that has emitted all its records before is not an empty window.
         firing = sf.when((firing == "close") & (sf.size("rows") == 0), sf.lit(CLOSING)).otherwise(firing)
     shown = sf.transform("rows", lambda each: each[RECORD])
     pane = sf.struct(firing.alias("firing"), sf.col("pane.seq").alias("seq"))
-    return found.withColumns({"rows": shown, "pane": pane})
+    return result.withColumns({"rows": shown, "pane": pane})
 
 
 def _of_records(window: Window, name: str) -> Count | Global:

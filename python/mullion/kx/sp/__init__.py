@@ -96,8 +96,8 @@ def map(  # noqa: A001 - as KX calls it
 
     Raises :class:`mullion.errors.InvalidArgumentError` for invalid arguments.
     """
-    found, asked = _function(function, params, pandas, "sp.map")
-    return Map(found, asked, pandas, given_schema(schema), name=name)
+    checked, parameters = _function(function, params, pandas, "sp.map")
+    return Map(checked, parameters, pandas, given_schema(schema), name=name)
 
 
 @explained("sp.filter(lambda data: pc.greater(data['price'], 0))", name="sp.filter")
@@ -113,8 +113,8 @@ def filter(  # noqa: A001 - as KX calls it
     ``function`` returns True or False for a batch, or a list or array of them for its rows. The other parameters are
     those of :func:`map`.
     """
-    found, asked = _function(function, params, pandas, "sp.filter")
-    return Filter(found, asked, pandas, name=name)
+    checked, parameters = _function(function, params, pandas, "sp.filter")
+    return Filter(checked, parameters, pandas, name=name)
 
 
 @explained("sp.accumulate(lambda data, total: total + data.num_rows, 0)", name="sp.accumulate")
@@ -190,9 +190,9 @@ def merge(
         )
     require_one_of("flush", flush, ("left", "right", "both", "none"))
     require_one_of("trigger", trigger, ("both", "left", "right", "either"))
-    found, _ = _function(function, ("data",), pandas, "sp.merge")
+    checked, _ = _function(function, ("data",), pandas, "sp.merge")
     return Merge(
-        found,
+        checked,
         ("data",),
         pandas,
         given_schema(schema),
@@ -239,9 +239,9 @@ def _fold(
     schema: SchemaLike | None,
     name: str | None,
 ) -> _F:
-    found, asked = _function(function, _fold_parameters(function, params), pandas, f"sp.{kind.kind}")
+    checked, parameters = _function(function, _fold_parameters(function, params), pandas, f"sp.{kind.kind}")
     shown = None if output is None else function_of(output, "output", "output=lambda total: {'total': total}")
-    return kind(found, asked, pandas, given_schema(schema), initial, shown, name=name)
+    return kind(checked, parameters, pandas, given_schema(schema), initial, shown, name=name)
 
 
 def _fold_parameters(function: object, params: Sequence[str] | None) -> Sequence[str]:

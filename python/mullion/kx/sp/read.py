@@ -108,8 +108,8 @@ def from_file(
     - ``name``: by default ``from_file_1`` and so on.
     """
     where = str(path)
-    found = format if format is not None else _FORMATS.get(Path(where).suffix.lower())
-    if found is None or found not in _FORMATS.values():
+    file_format = format if format is not None else _FORMATS.get(Path(where).suffix.lower())
+    if file_format is None or file_format not in _FORMATS.values():
         raise InvalidArgumentError(
             f"path={where!r}, format={format!r}: the format is not one of 'csv', 'json' and 'parquet'. Write, for "
             f"instance, sp.read.from_file({where!r}, 'csv', header=True); for other formats of Spark's "
@@ -117,7 +117,7 @@ def from_file(
         )
     require_bool("watch", watch)
     each = require_count(files_per_batch, "files_per_batch", "files_per_batch=1")
-    return FromFile(where, found, given_schema(schema), watch, each, options, name=name)
+    return FromFile(where, file_format, given_schema(schema), watch, each, options, name=name)
 
 
 @explained("sp.read.from_csv('trades.csv')", name="sp.read.from_csv")

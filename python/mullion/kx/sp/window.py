@@ -222,9 +222,11 @@ def global_window(
     return Window("global_window", trigger=function, mixed_schemas=mixed_schemas, name=name)
 
 
-def _on_event_time(kind: str, size: int, slide: int, given: Mapping[str, Any]) -> Window:
+def _on_event_time(kind: str, size: int, slide: int, arguments: Mapping[str, Any]) -> Window:
     """A window by event time, from the arguments that ``sliding`` and ``tumbling`` share."""
-    column, assigner, params, pandas = (given[each] for each in ("time_column", "time_assigner", "params", "pandas"))
+    column, assigner, params, pandas = (
+        arguments[each] for each in ("time_column", "time_assigner", "params", "pandas")
+    )
     example = "time_column='time'"
     if (column is None) == (assigner is None):
         what = "both are given" if column is not None else "neither is given"
@@ -233,16 +235,16 @@ def _on_event_time(kind: str, size: int, slide: int, given: Mapping[str, Any]) -
             f"them gives the time of a record, and {what}. Write {example} for a column of timestamps, or "
             "time_assigner=function for a function that makes them of a batch."
         )
-    flags = {each: given[each] for each in ("passthrough", "sort", "pandas", "skip_empty_windows")}
+    flags = {each: arguments[each] for each in ("passthrough", "sort", "pandas", "skip_empty_windows")}
     for flag, value in flags.items():
         require_bool(flag, value)
-    asked = params_of(params, f"sp.window.{kind}")
-    if assigner is None and (asked != ("data",) or pandas):
+    parameters = params_of(params, f"sp.window.{kind}")
+    if assigner is None and (parameters != ("data",) or pandas):
         raise InvalidArgumentError(
             f"params={params!r} and pandas={pandas!r} say what time_assigner is called with, and sp.window.{kind} has "
             f"time_column={column!r}. Leave them out, or give time_assigner= in place of time_column."
         )
-    triggered = require_count(given["count_trigger"], "count_trigger", "count_trigger=1000")
+    triggered = require_count(arguments["count_trigger"], "count_trigger", "count_trigger=1000")
     assign = "time_assigner=lambda data: data['time']"
     return Window(
         kind,
@@ -250,10 +252,10 @@ def _on_event_time(kind: str, size: int, slide: int, given: Mapping[str, Any]) -
         slide,
         time_column=None if column is None else column_name(column, "time_column", example),
         time_assigner=None if assigner is None else function_of(assigner, "time_assigner", assign),
-        params=asked,
-        lateness_us=duration_us(given["lateness"], "lateness", "lateness={}", zero=True),
+        params=parameters,
+        lateness_us=duration_us(arguments["lateness"], "lateness", "lateness={}", zero=True),
         count_trigger=triggered,
-        name=given["name"],
+        name=arguments["name"],
         **flags,
     )
 

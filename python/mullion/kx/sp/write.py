@@ -88,8 +88,8 @@ def to_callback(
     A micro-batch that runs again calls it again.
     """
     require_bool("pandas", pandas)
-    found = function_of(function, "function", "sp.write.to_callback(lambda data: ...)")
-    return ToCallback(found, params_of(params, "sp.write.to_callback"), pandas, name=name)
+    checked = function_of(function, "function", "sp.write.to_callback(lambda data: ...)")
+    return ToCallback(checked, params_of(params, "sp.write.to_callback"), pandas, name=name)
 
 
 @explained("sp.write.to_file('windows', 'parquet')", name="sp.write.to_file")

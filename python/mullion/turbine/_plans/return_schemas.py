@@ -21,17 +21,17 @@ class Returns:
     def __getitem__(self, name: str) -> pa.Schema | None:
         return self._known.get(name)
 
-    def take(self, name: str, what: str, found: bytes) -> None:
+    def take(self, name: str, what: str, encoded: bytes) -> None:
         """Records a schema that a callback returned; raises :class:`FunctionError` if it does not fit earlier ones."""
-        was, now = self._known.get(name), schema_in(found)
-        if was is not None:
-            differs = callback_schemas.difference(was, now)
+        before, now = self._known.get(name), schema_in(encoded)
+        if before is not None:
+            differs = callback_schemas.difference(before, now)
             if differs is not None:
                 raise FunctionError(
                     f"{what} returned another schema than before: {differs}. What it returns has one schema; a column "
                     "without values may be null."
                 )
-            now = callback_schemas.merged(was, now)
+            now = callback_schemas.merged(before, now)
         self._known[name] = now
 
     def is_known(self, name: str) -> bool:

@@ -54,18 +54,18 @@ class _Rehearsed:
 
 def rows_given(subscription: Subscription, topic: DataFrame, folder: Path) -> dict[str, WindowRows]:
     """The input of each window, as far as it is known; ``folder`` is the query's."""
-    whole = to_arrow_schema(topic.select(*map(column_of, own_columns(topic))).schema, **IN_UTC)
-    given, noted = _types_without_rows(subscription, whole), _recorded_types(folder)
+    topic_schema = to_arrow_schema(topic.select(*map(column_of, own_columns(topic))).schema, **IN_UTC)
+    types_of_empty, noted = _types_without_rows(subscription, topic_schema), _recorded_types(folder)
     fresh = unbegun(folder, subscription.windows)
     if not _has_run(folder):
         _note_begun(folder, ())
     rows: dict[str, WindowRows] = {}
     for name, window in subscription.windows.items():
         spec, types, guessed = window.spec, dict[str, pa.DataType](), set[str]()
-        likely = _likely(window, topic, whole)
+        likely = _likely(window, topic, topic_schema)
         for needed in spec.needs:
-            said = noted.get(name, {}).get(needed, given.get(name, {}).get(needed))
-            if said is None and needed not in whole.names and given.get(name):
+            kind = noted.get(name, {}).get(needed, types_of_empty.get(name, {}).get(needed))
+            if kind is None and needed not in topic_schema.names and types_of_empty.get(name):
                 raise UnknownColumnError(
                     f"The window {name!r} needs the column {needed!r}, which no row of the topic "
                     f"{subscription.options.topic!r} has, nor what process gave the window when it was called with a "
@@ -73,15 +73,15 @@ def rows_given(subscription: Subscription, topic: DataFrame, folder: Path) -> di
                 )
             if needed == spec.time_column:
                 # No other type is possible; rows of other types raise an error.
-                said = pa.int64()
-            elif said is None or has_null(said):
+                kind = pa.int64()
+            elif kind is None or has_null(kind):
                 guessed.add(needed)
-                said = likely.get(needed, pa.null() if said is None else said)
-            types[needed] = said
+                kind = likely.get(needed, pa.null() if kind is None else kind)
+            types[needed] = kind
         schema = pa.schema(list(types.items())) if types else ROW
         rows[name] = WindowRows(name, schema, spec.time_column, frozenset(guessed), name in fresh)
-    known = {f.name: f.type for each in rows.values() for f in each.schema if f.name not in each.guessed}
-    return {name: each.with_guesses(known) for name, each in rows.items()}
+    known_types = {f.name: f.type for each in rows.values() for f in each.schema if f.name not in each.guessed}
+    return {name: each.with_guesses(known_types) for name, each in rows.items()}
 
 
 def with_one_type(rows: Mapping[str, WindowRows], folder: Path) -> dict[str, WindowRows]:
@@ -90,10 +90,10 @@ def with_one_type(rows: Mapping[str, WindowRows], folder: Path) -> dict[str, Win
     If the first rows of such a window have another type, that type is recorded, and the restart finds two types.
     """
     noted = _recorded_types(folder)
-    known = {name: kind for window in rows for name, kind in noted.get(window, {}).items()}
+    known_types = {name: kind for window in rows for name, kind in noted.get(window, {}).items()}
 
     def shared(window: str) -> dict[str, pa.DataType]:
-        return {name: kind for name, kind in known.items() if name not in noted.get(window, {})}
+        return {name: kind for name, kind in known_types.items() if name not in noted.get(window, {})}
 
     return {name: each.with_types(shared(name)) if each.learns else each for name, each in rows.items()}
 
@@ -115,8 +115,8 @@ def note(folder: Path, error: BaseException) -> bool:
     text = f"{error}\n{error.jvm_trace}"
     if LEARNT not in text:
         return False
-    said, _ = json.JSONDecoder().raw_decode(text, text.index(LEARNT))
-    window, types, noted = said["window"], types_of(said["learnt"]), _recorded_types(folder)
+    report, _ = json.JSONDecoder().raw_decode(text, text.index(LEARNT))
+    window, types, noted = report["window"], types_of(report["learnt"]), _recorded_types(folder)
     columns = noted.setdefault(window, {})
     if not unbegun(folder, [window]):
         return all(name in columns and fit_into(kind, columns[name]) for name, kind in types.items())
@@ -155,12 +155,12 @@ def forget(checkpoint: Path, window: str) -> None:
     """Deletes the types of a window whose state is deleted, in any query."""
     for file in checkpoint.glob(f"*/{Manifest.NAME}"):
         folder = file.parent
-        known = _windows_at_start(folder) or frozenset()
-        if window in known:
+        begun = _windows_at_start(folder) or frozenset()
+        if window in begun:
             noted = _recorded_types(folder)
             noted.pop(window, None)
             _note_types(folder, noted)
-            _note_begun(folder, known - {window})
+            _note_begun(folder, begun - {window})
 
 
 def _note_types(folder: Path, noted: Mapping[str, Mapping[str, pa.DataType]]) -> None:
@@ -171,31 +171,31 @@ def _note_begun(folder: Path, windows: Iterable[str]) -> None:
     Manifest(folder).write("begun", sorted(windows))
 
 
-def _types_without_rows(subscription: Subscription, whole: pa.Schema) -> dict[str, dict[str, pa.DataType]]:
+def _types_without_rows(subscription: Subscription, schema: pa.Schema) -> dict[str, dict[str, pa.DataType]]:
     """The types that a call of ``process`` without rows gives to each window, on a copy of the subscription."""
-    given: dict[str, dict[str, pa.DataType]] = {}
+    types: dict[str, dict[str, pa.DataType]] = {}
 
     def update(window: TurbineWindow, batch: pa.RecordBatch) -> None:
         # A type that Spark does not have is unknown here; rows of it raise an error that names it.
-        given.setdefault(window.name, {field.name: plain(field.type) or pa.null() for field in batch.schema})
+        types.setdefault(window.name, {field.name: plain(field.type) or pa.null() for field in batch.schema})
 
     token = UPDATING.set(update)
     copy = pickle.loads(cloudpickle.dumps(subscription.instance))  # type: ignore[no-untyped-call]  # noqa: S301
     making = BUILDING.set((copy, _Rehearsed(subscription.partition_key)) if subscription.makes_windows else None)
     try:
-        copy.process(pa.RecordBatch.from_pylist([], schema=whole), TurbineState())
+        copy.process(pa.RecordBatch.from_pylist([], schema=schema), TurbineState())
     except Exception:
         # The types stay unknown until the first rows.
-        return given
+        return types
     finally:
         BUILDING.reset(making)
         UPDATING.reset(token)
-    return given
+    return types
 
 
-def _likely(window: TurbineWindow, topic: DataFrame, whole: pa.Schema) -> dict[str, pa.DataType]:
+def _likely(window: TurbineWindow, topic: DataFrame, schema: pa.Schema) -> dict[str, pa.DataType]:
     """The topic's types of columns, if the window's aggregates accept them."""
-    types = {field.name: field.type for field in whole}
+    types = {field.name: field.type for field in schema}
     for part in window.spec.parts.values():
         if part.columns <= types.keys():
             try:

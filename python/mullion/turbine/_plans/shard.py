@@ -121,11 +121,11 @@ class ShardPlan(Plan):
         """The panes of all windows of a shape; ``key_0`` is the window's name."""
         keys = [sf.col(NAME).alias(key_column(0))]
         keys += [column_of(name).alias(key_column(i)) for i, name in enumerate(shape.key, start=1)]
-        asked = self.asked(shape.early_fire_interval_ms)
+        options = self.common_options(shape.early_fire_interval_ms)
         if shape.time_column is not None:
             rows = timed(rows, shape.time_column, f"a window of {self.subscription.name}")
-            asked |= on_event_time(shape.allowed_lateness_ms, QUIET_MS)
-        return self.aggregated(rows, shape.name, shape.parts, _window_of(shape), keys, asked)
+            options |= on_event_time(shape.allowed_lateness_ms, QUIET_MS)
+        return self.aggregated(rows, shape.name, shape.parts, _window_of(shape), keys, options)
 
     def make(self) -> Make:
         """The rows are outputs already."""

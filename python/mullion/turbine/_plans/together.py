@@ -172,10 +172,10 @@ class TogetherPlan(Plan):
         """The firings of all windows, each with its window's name."""
         topic = topic_rows(self.app, self.subscription, spark, self.name)
         windows = self.shared.windows
-        given = self._as_they_are(topic) if self.subscription.process.python is None else self._of_process(topic)
+        input_rows = self._as_they_are(topic) if self.subscription.process.python is None else self._of_process(topic)
         time_column = windows[0].spec.time_column
         assert time_column is not None
-        rows = timed(given, time_column, f"the windows of {self.subscription.name}")
+        rows = timed(input_rows, time_column, f"the windows of {self.subscription.name}")
         if any(part.by_arrival for window in windows for part in window.spec.parts.values()):
             rows = with_arrival(rows)
         # A row without time enters no window.
@@ -188,15 +188,15 @@ class TogetherPlan(Plan):
 
     def _panes_of(self, number: int, window: TurbineWindow, rows: DataFrame) -> DataFrame:
         spec, columns = window.spec, self.shared.columns(window)
-        asked = self.asked(spec.early_fire_interval_ms)
-        asked |= on_event_time(spec.allowed_lateness_ms, spec.idle_tick_ms or QUIET_MS) | {"time": _time_of(number)}
+        options = self.common_options(spec.early_fire_interval_ms)
+        options |= on_event_time(spec.allowed_lateness_ms, spec.idle_tick_ms or QUIET_MS) | {"time": _time_of(number)}
         # A query of several windows cannot drain one of them.
         of_window: OtherWindow = "drop" if self._upgrade.window == "drop" else "reject"
-        asked |= {"upgrade": Upgrade(self._upgrade.new_aggregates, of_window)}
+        options |= {"upgrade": Upgrade(self._upgrade.new_aggregates, of_window)}
         # The order is the same for all windows: if all keys are equal, rows are shuffled by the keys alone.
         aliases = dict(zip(spec.key, columns.key, strict=True))
         keys = [column_of(name).alias(aliases[name]) for name in self.shared.keys if name in aliases]
-        return self.aggregated(rows, spec.name, spec.parts, spec.native(), keys, asked, columns.parts.__getitem__)
+        return self.aggregated(rows, spec.name, spec.parts, spec.native(), keys, options, columns.parts.__getitem__)
 
     @property
     def settings(self) -> dict[str, str]:
@@ -236,11 +236,11 @@ class TogetherPlan(Plan):
         fields: dict[str, tuple[str, pa.Field]] = {}
         for window in self.shared.windows:
             for field in rows[window.name].schema:
-                of, known = fields.setdefault(field.name, (window.name, field))
-                if known.type != field.type:
+                of, first = fields.setdefault(field.name, (window.name, field))
+                if first.type != field.type:
                     schema_probe.forget_guesses(self.folder)
                     raise InvalidArgumentError(
-                        f"process passes the column {field.name!r} to the window {of!r} as {known.type} and to "
+                        f"process passes the column {field.name!r} to the window {of!r} as {first.type} and to "
                         f"{window.name!r} as {field.type}. In windows that share a query, a column has one type. Use "
                         "another name in one of them, or leave together=True out."
                     )
@@ -269,13 +269,13 @@ class TogetherPlan(Plan):
         noted = SharedNote.of(self.folder)
         return noted is not None and set(noted.windows) != set(self.windows)
 
-    def in_words(self, said: str) -> str:
+    def in_words(self, message: str) -> str:
         """A message of the engine, with the names that windows have in the program."""
         noted = SharedNote.of(self.folder)
         for name in [*(noted.windows if noted else ()), *self.windows]:
             quoted = repr(name).replace("\\", r"\\")
-            said = re.sub(rf"'{engine_name(name)}'|(?<![\w']){engine_name(name)}(?![\w'])", quoted, said)
-        return said
+            message = re.sub(rf"'{engine_name(name)}'|(?<![\w']){engine_name(name)}(?![\w'])", quoted, message)
+        return message
 
     def note(self) -> None:
         """Records the windows of the query, which is about to start."""

@@ -54,19 +54,19 @@ def own_columns(topic: DataFrame) -> list[str]:
 
 def require_columns(topic: DataFrame, spec: Spec, name: str) -> None:
     """Raises :class:`UnknownColumnError` if the topic lacks a column that a window needs."""
-    known = own_columns(topic)
+    columns = own_columns(topic)
     for needed in spec.needs:
-        if needed in known:
+        if needed in columns:
             continue
         if needed == KAFKA_TIME:
             raise UnknownColumnError(
                 f"The window {spec.name!r} reads {KAFKA_TIME!r}, which its subscription does not ask for. Write "
                 f"@app.subscribe({name!r}, with_kafka_timestamp=True, ...)."
             )
-        meant = difflib.get_close_matches(needed, known, 1)
+        meant = difflib.get_close_matches(needed, columns, 1)
         raise UnknownColumnError(
             f"The window {spec.name!r} reads the column {needed!r}, which no row of the topic {name!r} has. "
-            f"{f'Did you mean {meant[0]!r}?' if meant else 'It has ' + ', '.join(map(repr, known)) + '.'} Where it "
+            f"{f'Did you mean {meant[0]!r}?' if meant else 'It has ' + ', '.join(map(repr, columns)) + '.'} Where it "
             "comes later, say so with schema= of @app.subscribe."
         )
 

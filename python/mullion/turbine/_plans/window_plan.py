@@ -164,11 +164,11 @@ class Plan(ABC):
 
     def callbacks(self) -> dict[str, str]:
         """A description of each callback of the query, by name."""
-        found = {}
+        texts = {}
         for window in self.windows.values():
             for called in filter(None, self.called(window)):
-                found[called.name] = f"{called.parameter}= of the window {window.name!r} ({place_of(called.function)})"
-        return found
+                texts[called.name] = f"{called.parameter}= of the window {window.name!r} ({place_of(called.function)})"
+        return texts
 
     def called(self, window: TurbineWindow) -> tuple[Called | None, Called]:
         """The early callback and the close callback."""
@@ -211,18 +211,18 @@ class Plan(ABC):
         """The operator's panes of a window over its rows."""
         spec = window.spec
         keys = [column_of(name).alias(key_column(i)) for i, name in enumerate(spec.key)]
-        asked = self.asked(spec.early_fire_interval_ms)
+        options = self.common_options(spec.early_fire_interval_ms)
         if spec.time_column is not None:
             rows = timed(rows, spec.time_column, f"the window {spec.name!r}")
-            asked |= on_event_time(spec.allowed_lateness_ms, spec.idle_tick_ms or QUIET_MS)
-        asked |= self.changing(spec)
-        return self.aggregated(rows, spec.name, spec.parts, spec.native(), keys, asked)
+            options |= on_event_time(spec.allowed_lateness_ms, spec.idle_tick_ms or QUIET_MS)
+        options |= self.changing(spec)
+        return self.aggregated(rows, spec.name, spec.parts, spec.native(), keys, options)
 
     def changing(self, spec: Spec) -> dict[str, Any]:
         """Options of ``windowed`` for a window that has changed. There are none for windows in the query of a state."""
         return {}
 
-    def asked(self, early_ms: int | None) -> dict[str, Any]:
+    def common_options(self, early_ms: int | None) -> dict[str, Any]:
         """The options of ``windowed`` that all windows have."""
         early = None if early_ms is None else Early(every=f"{early_ms} milliseconds", unchanged=True)
         return {"time": None, "early": early}
@@ -234,7 +234,7 @@ class Plan(ABC):
         parts: dict[str, Aggregate],
         window: Window,
         keys: list[Column],
-        asked: dict[str, Any],
+        options: dict[str, Any],
         part_name: Callable[[int], str] = part_column,
     ) -> DataFrame:
         """The panes of rows by keys; ``part_name`` gives the column of each aggregate by its position."""
@@ -246,7 +246,7 @@ class Plan(ABC):
 
         self.integers[name] = frozenset(each for each, part in parts.items() if _is_integer_sum(part, type_of))
         aggregates = [part.to_column(type_of).alias(part_name(i)) for i, part in enumerate(parts.values())]
-        return windowed(rows, window, by=keys, **asked).agg(*aggregates)
+        return windowed(rows, window, by=keys, **options).agg(*aggregates)
 
     def failed(self, window: str) -> int:
         """The number of panes of a window that were left out because a callback failed."""
@@ -269,8 +269,8 @@ class Plan(ABC):
         return self._lacking[spec.name].counted(came)
 
     def _callback_of(self, kind: str, of: str, parameter: str, function: Callable[..., Any]) -> Called:
-        known = self.returns[f"{of}.{kind}"]
-        return Called(kind, parameter, function, self.subscription.topic_of(kind, of), of, known)
+        schema = self.returns[f"{of}.{kind}"]
+        return Called(kind, parameter, function, self.subscription.topic_of(kind, of), of, schema)
 
 
 def _is_integer_sum(part: Aggregate, type_of: Callable[[Expression], T.DataType]) -> bool:

@@ -76,12 +76,12 @@ def of_text(text: str) -> Any:
 def from_json(node: Any) -> Aggregate | Multi:
     """The aggregate that :func:`to_json` wrote; raises :class:`InvalidArgumentError` for any other input."""
     try:
-        made = _value_of(node)
+        aggregate = _value_of(node)
     except (InvalidArgumentError, RecursionError, TypeError, ValueError, ArithmeticError, KeyError):
         raise _not_one(node) from None
-    if not isinstance(made, (Aggregate, Multi)):
+    if not isinstance(aggregate, (Aggregate, Multi)):
         raise _not_one(node)
-    return made
+    return aggregate
 
 
 def _node(tree: ast.AST) -> Any:

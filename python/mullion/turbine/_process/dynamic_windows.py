@@ -86,7 +86,7 @@ class Shape:
     @property
     def name(self) -> str:
         """The name of its operator: equal shapes have equal names."""
-        said = json.dumps(
+        text = json.dumps(
             [
                 self.session,
                 self.lengths,
@@ -97,7 +97,7 @@ class Shape:
                 self.early_fire_interval_ms,
             ]
         )
-        return f"from data {hashlib.sha256(said.encode()).hexdigest()[:12]}"
+        return f"from data {hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
     @property
     def parts(self) -> dict[str, Aggregate]:
@@ -119,16 +119,16 @@ class Shape:
 
     def to_json(self) -> dict[str, Any]:
         """The shape as plain JSON."""
-        said = vars(self) | {"value": aggregate_json.to_json(self.value)}
-        return said | {"schema": text_of_schema(self.schema)}
+        fields = vars(self) | {"value": aggregate_json.to_json(self.value)}
+        return fields | {"schema": text_of_schema(self.schema)}
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> Shape:
+    def from_json(cls, fields: Mapping[str, Any]) -> Shape:
         """The shape that :meth:`to_json` wrote."""
-        schema = schema_of_text(said["schema"])
-        value = aggregate_json.from_json(said["value"])
-        lengths, key = tuple(said["lengths"]), tuple(said["key"])
-        return cls(**{**said, "lengths": lengths, "key": key, "value": value, "schema": schema})
+        schema = schema_of_text(fields["schema"])
+        value = aggregate_json.from_json(fields["value"])
+        lengths, key = tuple(fields["lengths"]), tuple(fields["key"])
+        return cls(**{**fields, "lengths": lengths, "key": key, "value": value, "schema": schema})
 
 
 def shapes_in(folder: Path) -> list[Shape]:
@@ -144,8 +144,8 @@ def note(folder: Path, error: BaseException) -> bool:
     if not isinstance(error, NewWindowsError):
         return False
     text, noted = str(error), shapes_in(folder)
-    said, _ = json.JSONDecoder().raw_decode(text, text.index(_SAID))
-    fresh = [shape for shape in map(Shape.from_json, said["shapes"]) if shape not in noted]
+    report, _ = json.JSONDecoder().raw_decode(text, text.index(_SAID))
+    fresh = [shape for shape in map(Shape.from_json, report["shapes"]) if shape not in noted]
     if fresh:
         Manifest(folder).write("windows from data", [shape.to_json() for shape in [*noted, *fresh]])
     return bool(fresh)
@@ -172,9 +172,9 @@ class FromData:
 class Maker:
     """The windows of one shard in one task: recovered ones and new ones."""
 
-    def __init__(self, known: FromData, records: Records) -> None:
-        self._known = known
-        self._instance = known.instance
+    def __init__(self, from_data: FromData, records: Records) -> None:
+        self._from_data = from_data
+        self._instance = from_data.instance
         self._records = records
         self._specs = specs_in(records)
         self._fresh: dict[str, WindowSpec] = {}
@@ -184,25 +184,25 @@ class Maker:
     @property
     def partition_key(self) -> str | None:
         """The column by which rows are sharded."""
-        return self._known.partition_key
+        return self._from_data.partition_key
 
     def add(self, window: TurbineWindow) -> None:
         """Registers a window; raises an error if it differs from the earlier window of its name."""
         name, spec = window.name, WindowSpec.of(window.spec)
-        if name in self._known.taken:
+        if name in self._from_data.taken:
             raise InvalidArgumentError(
-                f"process of {self._known.subscription} makes a window {name!r}, and the App has a part of that name "
-                "already. State is kept under the name: give the window another."
+                f"process of {self._from_data.subscription} makes a window {name!r}, and the App has a part of that "
+                "name already. State is kept under the name: give the window another."
             )
-        was = self._specs.get(name)
-        if was is None:
+        before = self._specs.get(name)
+        if before is None:
             # Raises the error for an unsupported aggregate where the window is made.
             spec.to_json()
             self._specs[name] = self._fresh[name] = spec
-        elif was != spec:
+        elif before != spec:
             raise InvalidArgumentError(
-                f"The window {name!r} was made before, and is another one now: {'; '.join(was.differences(spec))}. Its "
-                "panes are kept under its name. Give the new one a name of its own."
+                f"The window {name!r} was made before, and is another one now: {'; '.join(before.differences(spec))}. "
+                "Its panes are kept under its name. Give the new one a name of its own."
             )
 
     def begin(self) -> None:
@@ -232,7 +232,7 @@ class Maker:
         spec = self._specs.get(name)
         if spec is None:
             raise FunctionError(f"The window {name!r} has panes, and the state of its shard has no spec of it.")
-        what = f"on_recover of {self._known.subscription}"
+        what = f"on_recover of {self._from_data.subscription}"
         with self.making():
             try:
                 window = self._instance.on_recover(name, spec)
@@ -250,8 +250,8 @@ class Maker:
         if window.name not in self._specs:
             raise InvalidArgumentError(f"update() of {window!r}, which no process of this shard has made.")
         shape = Shape.of(self._specs[window.name], schema)
-        known = self._known.shapes.get(shape.name)
-        if known is None:
+        known_shape = self._from_data.shapes.get(shape.name)
+        if known_shape is None:
             untyped = [each.name for each in schema if pa.types.is_null(each.type)]
             if untyped:
                 raise InvalidArgumentError(
@@ -260,15 +260,15 @@ class Maker:
                     "pa.RecordBatch.from_pylist(rows, schema=batch.schema)."
                 )
             self._missing[shape.name] = shape
-        return known
+        return known_shape
 
     def finish(self) -> None:
         """Stores the specs of new windows; fails if a window needs an operator that the query does not have."""
         if self._missing:
-            said = json.dumps({"shapes": [shape.to_json() for shape in self._missing.values()]})
+            report = json.dumps({"shapes": [shape.to_json() for shape in self._missing.values()]})
             raise NewWindowsError(
-                f"process of {self._known.subscription} made windows of a kind that is new to it, and the query starts "
-                f"again with them. {said}"
+                f"process of {self._from_data.subscription} made windows of a kind that is new to it, and the query "
+                f"starts again with them. {report}"
             )
         for name, spec in self._fresh.items():
             self._records.put(KEPT + name.encode(), spec.to_json())

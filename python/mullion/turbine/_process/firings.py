@@ -113,7 +113,7 @@ class CallbacksOfShard:
     dead_letter: str | None
     count: Count
     windows: dict[str, PaneCallbacks]
-    made: CallbacksOfMade | None = None
+    of_new: CallbacksOfMade | None = None
 
     @property
     def __name__(self) -> str:
@@ -124,14 +124,14 @@ class CallbacksOfShard:
         """Rows :data:`mullion.topics.NOTED` for the firings of all windows, early ones first."""
         state, writes = state_of(records, self.on_error)
         outputs = Outputs(self.on_error, self.dead_letter, self.count, writes)
-        made, recovered = self.made, dict[str, PaneCallbacks]()
-        maker = None if made is None else Maker(made.from_data, records)
+        of_new, recovered = self.of_new, dict[str, PaneCallbacks]()
+        maker = None if of_new is None else Maker(of_new.from_data, records)
 
         def recover(shape: str, window: str) -> PaneCallbacks:
-            assert made is not None
+            assert of_new is not None
             assert maker is not None
             if window not in recovered:
-                recovered[window] = made.of(maker, shape, window)
+                recovered[window] = of_new.of(maker, shape, window)
             return recovered[window]
 
         for (name, firing), run in itertools.groupby(firings, key=lambda each: (each.window, each.firing)):

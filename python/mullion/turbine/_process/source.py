@@ -51,30 +51,30 @@ def read(instance: object, function: Callable[..., Any], windows: Collection[Tur
     Raises :class:`UnsupportedError` if it makes windows and the subscription has no ``on_recover``, or if it updates a
     window of another subscription.
     """
-    whole = plain(function)
-    if whole is None:
+    plain_function = plain(function)
+    if plain_function is None:
         somewhere = Place(called(function), 0, "it is not a plain method, and is not looked into")
         return Process((), somewhere, somewhere, True)
     parameters = own_parameters_of(function)
     recovers = recovery_of(instance)
     # The state also contains the windows that are made from data.
     state = reads(function, 1) if recovers is None else Place(*where_is(recovers), "on_recover makes windows again")
-    tree = tree_of(whole)
+    tree = tree_of(plain_function)
     for call in ast.walk(tree) if tree is not None and recovers is None else ():
         if isinstance(call, ast.Call) and called_by(call) in windowing.__all__[:-1]:
             raise UnsupportedError(
                 f"process of {type(instance).__name__} makes a window, {called_by(call)}(...) "
-                f"({whole.__code__.co_filename}:{call.lineno}), and nothing would make it again after a "
+                f"({plain_function.__code__.co_filename}:{call.lineno}), and nothing would make it again after a "
                 "restart. Write def on_recover(self, name, spec), which returns spec.window(self, on_close_each=...), "
                 "or make the window in __init__."
             )
     if windows is not None:
-        _require_own(instance, whole, tree, windows)
+        _require_own(instance, plain_function, tree, windows)
     if recovers is not None:
-        return Process((), Place(*where_is(whole), "it may make windows"), state, _returns(tree))
+        return Process((), Place(*where_is(plain_function), "it may make windows"), state, _returns(tree))
     if tree is None:
-        return Process((), Place(*where_is(whole), "its source cannot be read"), state, True)
-    myself = next(iter(own_parameters_of(whole)), "")
+        return Process((), Place(*where_is(plain_function), "its source cannot be read"), state, True)
+    myself = next(iter(own_parameters_of(plain_function)), "")
     updates: list[str] = []
     for statement in tree.body:
         window = _window_updated_by(statement, myself, parameters, instance)
@@ -82,12 +82,12 @@ def read(instance: object, function: Callable[..., Any], windows: Collection[Tur
             updates.append(window)
         elif window is not None:
             decided = f"the window {window!r} is updated a second time"
-            return _in_python(whole, statement, decided, state, tree)
+            return _in_python(plain_function, statement, decided, state, tree)
         elif isinstance(statement, ast.Return) and _is_none(statement.value):
             break
         elif not says_nothing(statement):
-            text = linecache.getline(whole.__code__.co_filename, statement.lineno).split("  #")[0].strip()
-            return _in_python(whole, statement, text or ast.unparse(statement), state, tree)
+            text = linecache.getline(plain_function.__code__.co_filename, statement.lineno).split("  #")[0].strip()
+            return _in_python(plain_function, statement, text or ast.unparse(statement), state, tree)
     return Process(tuple(updates), None, None, False)
 
 
@@ -133,8 +133,10 @@ def require_process(instance: object) -> Callable[..., Any]:
     return function
 
 
-def _in_python(whole: Any, statement: ast.stmt, text: str, state: Place | None, tree: ast.FunctionDef) -> Process:
-    return Process((), Place(whole.__code__.co_filename, statement.lineno, text), state, _returns(tree))
+def _in_python(
+    plain_function: Any, statement: ast.stmt, text: str, state: Place | None, tree: ast.FunctionDef
+) -> Process:
+    return Process((), Place(plain_function.__code__.co_filename, statement.lineno, text), state, _returns(tree))
 
 
 def _returns(tree: ast.FunctionDef | None) -> bool:
@@ -169,8 +171,8 @@ def _window_updated_by(statement: ast.stmt, myself: str, parameters: list[str], 
         case ast.Expr(
             ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner), attr=attribute))) as call
         ) if owner == myself and _is_update(call):
-            given = [*call.args, *(each.value for each in call.keywords)]
-            if [each.id for each in given if isinstance(each, ast.Name)] == parameters[:2] and len(given) == 2:
+            arguments = [*call.args, *(each.value for each in call.keywords)]
+            if [each.id for each in arguments if isinstance(each, ast.Name)] == parameters[:2] and len(arguments) == 2:
                 # A property may return another window on each access.
                 window = attribute_of(instance, attribute)
                 if isinstance(window, TurbineWindow) and [each.arg for each in call.keywords] in ([], ["state"]):
@@ -179,18 +181,17 @@ def _window_updated_by(statement: ast.stmt, myself: str, parameters: list[str], 
 
 
 def _require_own(
-    instance: object, whole: Any, tree: ast.FunctionDef | None, windows: Collection[TurbineWindow]
+    instance: object, plain_function: Any, tree: ast.FunctionDef | None, windows: Collection[TurbineWindow]
 ) -> None:
     """Raises an error for updates of another subscription's window: no query would read its rows."""
-    myself = next(iter(own_parameters_of(whole)), "")
+    myself = next(iter(own_parameters_of(plain_function)), "")
     for call in ast.walk(tree) if tree is not None else ():
         match call:
             case ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner), attr=attribute))):
                 window = attribute_of(instance, attribute) if owner == myself else None
                 if _is_update(call) and isinstance(window, TurbineWindow) and not any(window is own for own in windows):
-                    raise UnsupportedError(
-                        f"{not_own(type(instance).__name__, window.name)} ({whole.__code__.co_filename}:{call.lineno})"
-                    )
+                    place = f"{plain_function.__code__.co_filename}:{call.lineno}"
+                    raise UnsupportedError(f"{not_own(type(instance).__name__, window.name)} ({place})")
 
 
 def not_own(subscription: str, window: str) -> str:

@@ -73,12 +73,12 @@ class WindowSpec:
         Call it in ``on_recover`` of the subscription, with its ``self``. Raises :class:`InvalidArgumentError` for
         callbacks that the window cannot have.
         """
-        said = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "kind"}
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "kind"}
         # An empty key is the default.
-        given = {name: value for name, value in said.items() if value not in (None, ())}
+        arguments = {name: value for name, value in values.items() if value not in (None, ())}
         kind: Any = getattr(windowing, self.kind)
-        made: TurbineWindow = kind(subscription, **given, **callbacks)
-        return made
+        window: TurbineWindow = kind(subscription, **arguments, **callbacks)
+        return window
 
     @property
     def parts(self) -> dict[str, Aggregate]:
@@ -101,17 +101,17 @@ class WindowSpec:
                 "restart nobody would know it. Write its literals as plain numbers and texts, and its columns as "
                 "fn.col(...)."
             )
-        said = {each.name: getattr(self, each.name) for each in fields(self)}
-        said |= {"value": aggregate_json.to_json(self.value), "key": list(self.key)}
-        return json.dumps({name: value for name, value in said.items() if value is not None}).encode()
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values |= {"value": aggregate_json.to_json(self.value), "key": list(self.key)}
+        return json.dumps({name: value for name, value in values.items() if value is not None}).encode()
 
     @classmethod
-    def from_json(cls, said: bytes) -> WindowSpec:
+    def from_json(cls, text: bytes) -> WindowSpec:
         """The spec that :meth:`to_json` wrote."""
-        known = json.loads(said)
-        if known["kind"] not in windowing.__all__[:-1]:
-            raise InvalidArgumentError(f"{known['kind']!r} is not a kind of window.")
-        return cls(**known | {"value": aggregate_json.from_json(known["value"]), "key": tuple(known["key"])})
+        values = json.loads(text)
+        if values["kind"] not in windowing.__all__[:-1]:
+            raise InvalidArgumentError(f"{values['kind']!r} is not a kind of window.")
+        return cls(**values | {"value": aggregate_json.from_json(values["value"]), "key": tuple(values["key"])})
 
     def __repr__(self) -> str:
         shown = [
@@ -132,5 +132,5 @@ def is_kept_whole(value: Aggregate | Multi) -> bool:
 
 def specs_of(records: Iterable[tuple[bytes, bytes]]) -> dict[str, WindowSpec]:
     """The specs among the records of shards, in order of the windows' names."""
-    found = {key[len(KEPT) :].decode(): WindowSpec.from_json(value) for key, value in records if key.startswith(KEPT)}
-    return dict(sorted(found.items()))
+    specs = {key[len(KEPT) :].decode(): WindowSpec.from_json(value) for key, value in records if key.startswith(KEPT)}
+    return dict(sorted(specs.items()))

@@ -42,9 +42,9 @@ class WindowRows:
         """The Spark schema of the columns."""
         return spark_schema(self.schema)
 
-    def with_guesses(self, known: Mapping[str, pa.DataType]) -> WindowRows:
+    def with_guesses(self, types: Mapping[str, pa.DataType]) -> WindowRows:
         """The same columns; guesses are replaced by the types that other windows have."""
-        fields = [(f.name, known.get(f.name, f.type) if f.name in self.guessed else f.type) for f in self.schema]
+        fields = [(f.name, types.get(f.name, f.type) if f.name in self.guessed else f.type) for f in self.schema]
         return replace(self, schema=pa.schema(fields))
 
     def with_types(self, types: Mapping[str, pa.DataType]) -> WindowRows:
@@ -53,31 +53,31 @@ class WindowRows:
         schema = pa.schema([(f.name, types.get(f.name, f.type)) for f in self.schema])
         return replace(self, schema=schema, guessed=self.guessed | other)
 
-    def of(self, given: pa.RecordBatch, subscription: str) -> pa.RecordBatch | None:
+    def of(self, batch: pa.RecordBatch, subscription: str) -> pa.RecordBatch | None:
         """The columns of a batch in the window's types; ``None`` for a batch that lacks a column.
 
         Raises :class:`WindowInputError` for a column whose values do not all fit the window's type.
         """
         if self.schema.equals(ROW):
-            return pa.RecordBatch.from_arrays([pa.nulls(given.num_rows, pa.bool_())], schema=ROW)
-        lacking = [field for field in self.schema if field.name not in given.schema.names]
+            return pa.RecordBatch.from_arrays([pa.nulls(batch.num_rows, pa.bool_())], schema=ROW)
+        lacking = [field for field in self.schema if field.name not in batch.schema.names]
         if lacking:
-            self._require_known(lacking[0], given, subscription)
+            self._require_known(lacking[0], batch, subscription)
             return None
         columns = []
         for field in self.schema:
             try:
-                columns.append(self._fit(given.column(field.name), field))
+                columns.append(self._fit(batch.column(field.name), field))
             except _UnfitError as unfit:
                 says = f"process of {subscription} gave the window {self.window!r} a batch whose column {field.name!r} "
-                types = self._types_in(given) if unfit.may_be_learnt and self.learns else {}
+                types = self._types_in(batch) if unfit.may_be_learnt and self.learns else {}
                 raise WindowInputError(
                     says + unfit.says + (f"\n{learnt(self.window, types)}" if types else "")
                 ) from None
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def _require_known(self, field: pa.Field, given: pa.RecordBatch, subscription: str) -> None:
-        if given.num_rows and field.name in self.guessed and pa.types.is_null(field.type):
+    def _require_known(self, field: pa.Field, batch: pa.RecordBatch, subscription: str) -> None:
+        if batch.num_rows and field.name in self.guessed and pa.types.is_null(field.type):
             raise WindowInputError(
                 f"process of {subscription} gave the window {self.window!r} a batch without the column {field.name!r} "
                 "that it needs, and the topic has none. Name the column that it has, or give it in process."
@@ -120,13 +120,13 @@ class WindowRows:
                 may_be_learnt=False,
             ) from None
 
-    def _types_in(self, given: pa.RecordBatch) -> dict[str, pa.DataType]:
-        found = {}
+    def _types_in(self, batch: pa.RecordBatch) -> dict[str, pa.DataType]:
+        types = {}
         for name in self.schema.names:
-            column = given.column(name)
+            column = batch.column(name)
             if column.null_count < len(column) and name != self.time_column:
-                found[name] = plain(column.type)
-        return {name: kind for name, kind in found.items() if kind is not None}
+                types[name] = plain(column.type)
+        return {name: kind for name, kind in types.items() if kind is not None}
 
 
 class _UnfitError(Exception):
