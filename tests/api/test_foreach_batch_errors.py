@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import Early, TaskFailedError, Tumbling, windowed
-from mullion._bridge.query_errors import foreach_batch_failure
+from mullion._bridge.query_errors import exit_of_action, foreach_batch_failure
 from mullion._util.tracebacks import root_cause
 from tests.support.streams import SECOND, Feed
 
@@ -171,6 +171,23 @@ def test_an_exit_of_a_worker_names_the_functions_of_the_plan() -> None:
         "Caused by: java.io.IOException: The Python worker of Median ended before it answered.\n\t... 9 more\n"
     )
     assert "while it ran Median: its process" in str(foreach_batch_failure(JOB + of_aggregate + exit_, PLAN))
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "== Physical Plan ==\nMapInArrow score(head#1, row#2)#3, [n#4], false\n+- Project [_mullion_rows#5 AS row#2]\n",
+        "== Physical Plan ==\nMapInArrow (2)\n+- * Project (1)\n\n(1) Project [codegen id : 1]\n"
+        "Input [1]: [_mullion_rows#5]\n\n(2) MapInArrow\nInput [2]: [head#1, row#2]\n"
+        "Arguments: score(head#1, row#2)#3, [n#4], false\n",
+    ],
+    ids=["simple", "formatted"],
+)
+def test_an_exit_of_a_worker_names_the_functions_of_a_physical_plan(plan: str) -> None:
+    exit_ = "Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times: Python worker exited unexpectedly"
+    assert "while it ran score: its process" in str(exit_of_action(exit_, lambda: plan))
+    assert exit_of_action(exit_, lambda: plan.replace("_mullion_rows", "rows")) is None
+    assert exit_of_action("Job aborted: a row is too large", lambda: plan) is None
 
 
 def test_a_text_without_the_bridge_is_left_as_it_is() -> None:

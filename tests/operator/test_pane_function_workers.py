@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mullion import Pane, PaneProcessor, PythonAggregate, TaskFailedError, Tumbling, windowed
 from mullion._native.windowed_rows import Windowed
+from mullion.errors import QueryFailedError
 from tests.support.checked import settings
 from tests.support.python_aggregates import WAITING
 from tests.support.streams import SECOND, Feed
@@ -117,3 +118,19 @@ def test_an_exit_of_a_worker_fails_the_query_with_the_name_of_its_function(
         TaskFailedError, match=rf"^A Python worker .* ended unexpectedly while it ran {name}: its process"
     ):
         query.awaitTermination()
+
+
+@pytest.mark.parametrize(
+    ("panes", "name"), [(exiting_function, "exits"), (exiting_processor, "Exits"), (exiting_aggregate, "ExitingSum")]
+)
+def test_an_exit_of_a_worker_fails_an_action_on_a_batch_with_the_name_of_its_function(
+    panes: Callable[[Windowed], DataFrame], name: str, spark: SparkSession
+) -> None:
+    rows = spark.sql("SELECT timestamp'2024-01-01' AS ts, 'a' AS k, 1 AS v")
+    output = panes(windowed(rows, Tumbling("1 minute"), by="k", time="ts"))
+    actions = (output.collect, output.toPandas, output.write.format("noop").mode("overwrite").save)
+    for action in actions if name == "exits" else actions[:1]:
+        with pytest.raises(
+            QueryFailedError, match=rf"^A Python worker .* ended unexpectedly while it ran {name}: its process"
+        ):
+            action()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from mullion._util.tracebacks import exited_worker, in_one_line, last_raised, root_cause
-from mullion.errors import FunctionError, IncompatibleStateError, TaskFailedError
+from mullion.errors import FunctionError, IncompatibleStateError, QueryFailedError, TaskFailedError
 
 OPERATOR: Final = "WindowedAggregate"
 """The name of Mullion's node in a plan."""
@@ -34,6 +35,12 @@ _FUNCTIONS: Final = re.compile(r"\b(?:MapInArrow (.+?)\(|KeyedFunction (.+?), (?
 """Python functions in the text of a logical plan."""
 
 
+_FUNCTIONS_OF_ACTION: Final = re.compile(r"\bMapInArrow(?: (?!\()|\b.*\n(?:Input .*\n)?Arguments: )(.+?)\(")
+"""The same in the text of a physical plan, in each mode of ``spark.sql.ui.explainMode``."""
+_OF_PANES: Final = "_mullion_"
+"""The prefix of internal columns, which a physical plan with the rows of panes has."""
+
+
 def is_of_windows(plan: str) -> bool:
     """True if the text of a plan has windows of Mullion."""
     return OPERATOR in plan or _SEVERAL in plan
@@ -46,14 +53,29 @@ def task_failure(message: str, plan: str) -> TaskFailedError:
     if name is None:
         failure = f"A task of the query failed: {in_one_line(cause)}"
     else:
-        of_plan = (name for names in _FUNCTIONS.findall(plan) for name in names if name)
-        names = " or ".join([name] if name else dict.fromkeys(of_plan))
-        failure = (
-            f"A Python worker of the query ended unexpectedly{' while it ran ' if names else ''}{names}: its process "
-            "called os._exit(), crashed in native code, or was killed, for example for lack of memory"
-        )
+        failure = _exit_text([name] if name else [name for names in _FUNCTIONS.findall(plan) for name in names if name])
     return TaskFailedError(
         f"{failure}. Nothing of its batch was kept, and the query continues from its checkpoint once that is fixed."
+    )
+
+
+def exit_of_action(message: str, physical_plan: Callable[[], str]) -> QueryFailedError | None:
+    """The error of an action on a batch DataFrame with windows whose worker ended; ``None`` for other messages."""
+    name = exited_worker(message)
+    if name is None:
+        return None
+    plan = "" if name else physical_plan()
+    if not name and _OF_PANES not in plan:
+        return None
+    names = [name] if name else _FUNCTIONS_OF_ACTION.findall(plan)
+    return QueryFailedError(f"{_exit_text(names)}. Fix that, and run the query again.")
+
+
+def _exit_text(functions: Sequence[str]) -> str:
+    names = " or ".join(dict.fromkeys(functions))
+    return (
+        f"A Python worker of the query ended unexpectedly{' while it ran ' if names else ''}{names}: its process "
+        "called os._exit(), crashed in native code, or was killed, for example for lack of memory"
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pyspark.sql import DataFrame
@@ -15,6 +16,7 @@ from mullion._bridge.query_errors import (
     FAILED_QUERY,
     FAILED_TASK,
     OPERATOR,
+    exit_of_action,
     foreach_batch_failure,
     function_failure,
     is_of_windows,
@@ -22,7 +24,14 @@ from mullion._bridge.query_errors import (
     task_failure,
 )
 from mullion._util.tracebacks import last_raised, most_telling
-from mullion.errors import IncompatibleStateError, MullionError, TaskFailedError, UnsupportedError, error_of
+from mullion.errors import (
+    IncompatibleStateError,
+    MullionError,
+    QueryFailedError,
+    TaskFailedError,
+    UnsupportedError,
+    error_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.errors import StreamingQueryException
@@ -50,6 +59,8 @@ _OURS: Final = re.compile(r"mullion\.errors\.(\w+): (.*)")
 
 _Error = TypeVar("_Error", bound=MullionError)
 
+_FAILED_STAGE: Final = re.compile(r"Job aborted due to stage failure: .*? in stage (\d+)\.\d+ ")
+
 _SOURCES: Final = re.compile(
     r".*There are \[(\d+)\] sources in the checkpoint offsets and now there are \[(\d+)\]", re.S
 )
@@ -72,11 +83,7 @@ def traced(error: _Error, original: BaseException) -> _Error:
 
 def error_in(exception: Any) -> MullionError | None:
     """Mullion's error in a Java exception or its causes, or ``None`` if there is none."""
-    # Protects against cyclic causes; no real chain is this long.
-    cause = exception
-    for _ in range(64):
-        if cause is None:
-            return None
+    for cause in _causes(exception):
         name = cause.getClass().getName()
         if name == _CALLBACK:
             raised = _raised_in_callback(cause.getMessage() or "")
@@ -97,8 +104,17 @@ def error_in(exception: Any) -> MullionError | None:
         sources = _SOURCES.match(cause.getMessage() or "")
         if sources is not None and OPERATOR in exception.toString():
             return _other_sources(int(sources[1]), int(sources[2]))
-        cause = cause.getCause()
     return None
+
+
+def _causes(exception: Any) -> Iterator[Any]:
+    """A Java exception and its causes."""
+    # Protects against cyclic causes; no real chain is this long.
+    for _ in range(64):
+        if exception is None:
+            return
+        yield exception
+        exception = exception.getCause()
 
 
 def _raised_in_callback(message: str) -> MullionError | None:
@@ -126,17 +142,39 @@ def failure_in(exception: Any, trace: str) -> TaskFailedError | None:
     plan = exception.toString()
     if not is_of_windows(plan):
         return None
-    messages: list[str] = []
-    cause, name = exception, ""
-    for _ in range(64):
-        if cause is None:
-            break
-        messages.append(cause.getMessage() or cause.toString())
-        name = cause.getClass().getName()
-        cause = cause.getCause()
-    if name == _CALLBACK:
+    causes = list(_causes(exception))
+    messages = [cause.getMessage() or cause.toString() for cause in causes]
+    if causes[-1].getClass().getName() == _CALLBACK:
         return foreach_batch_failure(messages[-1], plan)
     return task_failure(most_telling(messages), plan) if FAILED_TASK in trace else None
+
+
+def exit_in(exception: Any) -> QueryFailedError | None:
+    """The end of a worker that ran a function of an action on a batch DataFrame; ``None`` for any other error."""
+    for cause in _causes(exception):
+        message = cause.getMessage() or ""
+        stage = _FAILED_STAGE.search(message)
+        if stage is not None:
+            return exit_of_action(message, functools.partial(_plan_with, int(stage[1])))
+    return None
+
+
+def _plan_with(stage: int) -> str:
+    """The physical plan of the action with a stage; empty if Spark does not have it any more."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    session, context = SparkSession._instantiatedSession, SparkContext._active_spark_context
+    if session is None or context is None:
+        return ""
+    # Spark records plans in another thread.
+    with contextlib.suppress(BridgeError):
+        context._jsc.sc().listenerBus().waitUntilEmpty()
+        actions = internal(session, "_jsparkSession").sharedState().statusStore().executionsList()
+        for index in reversed(range(actions.size())):
+            if actions.apply(index).stages().contains(stage):
+                return str(actions.apply(index).physicalPlanDescription())
+    return ""
 
 
 def _other_sources(before: int, now: int) -> IncompatibleStateError:
@@ -186,12 +224,12 @@ def _translating(capture: Callable[[Callable[..., Any]], Callable[..., Any]]) ->
             except CapturedException as theirs:
                 ours = error_in(theirs._origin)
                 if ours is None and theirs._origin is not None:
-                    ours = failure_in(theirs._origin, theirs._stackTrace or "")
+                    ours = failure_in(theirs._origin, theirs._stackTrace or "") or exit_in(theirs._origin)
                 if ours is None:
                     raise
                 raise traced(ours, theirs) from None
             except Py4JJavaError as theirs:
-                ours = error_in(theirs.java_exception)
+                ours = error_in(theirs.java_exception) or exit_in(theirs.java_exception)
                 if ours is None:
                     raise
                 raise traced(ours, theirs) from None
