@@ -152,13 +152,13 @@ def test_a_fold_continues_in_the_next_batch_and_starts_again_with_each_window() 
 
 @pytest.mark.parametrize("fail", [lambda: 1 / 0, lambda: sys.exit(3)], ids=["raises", "exits"])
 def test_a_function_that_fails_is_named_with_its_line_and_its_window(fail: Any) -> None:
-    found = panes((0, 10, "close", [1]))
+    fired = panes((0, 10, "close", [1]))
     line = fail.__code__.co_firstlineno
     about = r"^The function failed for the window \[1970-01-01T00:00:00Z, 1970-01-01T00:00:00\.000010Z\): "
     steps = (sp.map(lambda data: fail()), sp.filter(lambda data: fail()), sp.reduce(lambda data, so_far: fail(), 0))
     for operator in (*steps, sp.reduce(lambda data, so_far: 1, 0, lambda so_far: fail())):
         with pytest.raises(FunctionError, match=rf"{about}{operator.kind}_1 \(.*\) raised .*, at {__file__}:{line}: "):
-            made_by(operator, found=found)
+            made_by(operator, records=fired)
 
 
 @pytest.mark.parametrize(
