@@ -128,7 +128,7 @@ def test_an_exit_of_a_worker_fails_an_action_on_a_batch_with_the_name_of_its_fun
 ) -> None:
     rows = spark.sql("SELECT timestamp'2024-01-01' AS ts, 'a' AS k, 1 AS v")
     output = panes(windowed(rows, Tumbling("1 minute"), by="k", time="ts"))
-    actions = (output.collect, output.toPandas, output.write.format("noop").mode("overwrite").save)
+    actions = (output.collect, output.toArrow, output.write.format("noop").mode("overwrite").save)
     for action in actions if name == "exits" else actions[:1]:
         with pytest.raises(
             QueryFailedError, match=rf"^A Python worker .* ended unexpectedly while it ran {name}: its process"

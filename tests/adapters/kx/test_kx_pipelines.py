@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,13 @@ def test_what_a_function_raises_names_the_operator_and_the_line(spark: SparkSess
         sp.run(line | sp.accumulate(lambda data, total: fails(data), 0) | sp.write.to_variable("out"), spark=spark)
     with pytest.raises(FunctionError, match=r"map_1 \(.*returned .*and a batch is an Arrow table"):
         sp.run(line | sp.map(lambda data: object()) | sp.write.to_variable("out"), spark=spark)
+
+
+def test_a_worker_that_ends_fails_the_query_with_the_names_of_its_operators(spark: SparkSession) -> None:
+    line = sp.read.from_expr(several) | sp.window.count(3)
+    ends = sp.map(lambda data: os._exit(7), name="score")
+    with pytest.raises(MullionError, match=r"A Python worker .* ended unexpectedly while it ran keep or score: "):
+        sp.run(line | sp.filter(lambda data: True, name="keep") | ends | sp.write.to_variable([]), spark=spark)
 
 
 def test_filter_keeps_batches_or_rows(spark: SparkSession) -> None:
