@@ -109,10 +109,11 @@ def names(file: Path, source: str) -> Iterator[tuple[int, str]]:
         yield from ((source.count("\n", 0, name.start()) + 1, name[1]) for name in SCALA_NAME.finditer(source))
     elif file.suffix == ".py":
         for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                yield node.lineno, node.id
-            elif isinstance(node, ast.arg | ast.FunctionDef):
-                yield node.lineno, getattr(node, "name", getattr(node, "arg", ""))
+            if isinstance(getattr(node, "ctx", ast.Store()), ast.Store) and not isinstance(
+                node, ast.keyword | ast.alias
+            ):
+                named = (getattr(node, field, None) for field in ("id", "attr", "arg", "name"))
+                yield from ((node.lineno, name.lstrip("_")) for name in named if isinstance(name, str))
 
 
 def faults(file: Path) -> Iterator[tuple[int, str]]:

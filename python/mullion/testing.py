@@ -57,13 +57,13 @@ class ClockedQuery:
     ) -> None:
         self._spark = panes.sparkSession
         self._query: Any = jvm.start_clocked(panes, os.fspath(checkpoint), output_mode, start_ms, drain)
-        self._seen = -1
+        self._last_batch = -1
 
     def settle(self) -> list[Row]:
         """Runs all batches that are due by the sources, the watermark and the clock, and returns their output rows."""
         self._query.settle()
-        rows = jvm.output_since(self._query, self._seen, self._spark).collect()
-        self._seen = max(self._seen, self._query.lastBatch())
+        rows = jvm.output_since(self._query, self._last_batch, self._spark).collect()
+        self._last_batch = max(self._last_batch, self._query.lastBatch())
         return rows
 
     def advance(self, by: Duration) -> None:

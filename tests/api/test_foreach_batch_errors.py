@@ -25,8 +25,8 @@ def own_error(batch: DataFrame, folder: Path) -> None:
 def own_error_after_another(batch: DataFrame, folder: Path) -> None:
     try:
         raised_in_sql(batch, folder)
-    except Exception as theirs:
-        raise LookupError("no such customer") from theirs
+    except Exception as original:
+        raise LookupError("no such customer") from original
 
 
 def raised_in_sql(batch: DataFrame, folder: Path) -> None:

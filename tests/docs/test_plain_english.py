@@ -29,6 +29,8 @@ def faults_in(folder: Path, name: str, text: str) -> list[tuple[int, str]]:
         ("code.py", "total = 1  # beside the others\n", 1, "'beside'"),
         ("code.py", "x = 1\nfound = 2\n", 2, "'found' is no name"),
         ("code.py", "def kept(value):\n    return value\n", 1, "'kept' is no name"),
+        ("code.py", "class Timer:\n    def __init__(self):\n        self._told = 0\n", 3, "'told' is no name"),
+        ("code.py", "try:\n    pass\nexcept ValueError as theirs:\n    raise\n", 3, "'theirs' is no name"),
         ("code.py", "def test_a_query_goes_on() -> None:\n    pass\n", 1, "'goes on'"),
         ("Code.scala", "/** Whether a pane is open. */\nval isOpen = true\n", 1, "opens with Whether"),
         ("Code.scala", "private var made = 0\n", 1, "'made' is no name"),

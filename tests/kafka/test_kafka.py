@@ -96,12 +96,12 @@ class Hasty:
 
     def __init__(self, consumer: Any) -> None:
         self._consumer = consumer
-        self._said = False
+        self._has_failed = False
 
     def poll(self, seconds: float) -> Any:
-        if self._said:
+        if self._has_failed:
             return self._consumer.poll(seconds)
-        self._said = True
+        self._has_failed = True
         return self
 
     def partition(self) -> int:

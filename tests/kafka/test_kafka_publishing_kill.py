@@ -71,15 +71,15 @@ class Mortal:
 
     def __init__(self, producer: Any, calls: int) -> None:
         self._producer = producer
-        self._left = calls
+        self._calls_left = calls
 
     def __len__(self) -> int:
         return len(self._producer)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
-            self._left -= 1
-            if self._left == 0:
+            self._calls_left -= 1
+            if self._calls_left == 0:
                 if name == "commit_transaction":
                     threading.Timer(random.random() / 50, os.kill, (os.getpid(), signal.SIGKILL)).start()
                 else:

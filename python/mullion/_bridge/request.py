@@ -43,7 +43,7 @@ class Description:
     """The options of panes, and their columns with roles."""
 
     def __init__(self, call: str, window: Window, by: Sequence[Column | str], options: Options) -> None:
-        self._said: dict[str, Any] = {"call": call, "window": _window(window), "options": _options(options, window)}
+        self._content: dict[str, Any] = {"call": call, "window": _window(window), "options": _options(options, window)}
         self._roles: list[str] = []
         self.columns: list[Column] = []
         self._add("by", by)
@@ -77,7 +77,7 @@ class Description:
                 name = f"the function {window.function}"
                 assert options.time is not None
                 self._add("ranges", [ranges_of(function, name, _micros(df, options.time, is_declared))])
-                self._said["options"]["ranges_text"] = name
+                self._content["options"]["ranges_text"] = name
             case _:
                 pass
         return self
@@ -87,7 +87,7 @@ class Description:
         self._add("aggregate", aggregates)
         if collect is not None:
             by_time, name, max_rows, in_parts = collect
-            self._said["collect"] = {
+            self._content["collect"] = {
                 "order": "time" if by_time else "arrival",
                 "name": name,
                 "max_rows": max_rows,
@@ -97,13 +97,13 @@ class Description:
 
     def with_join(self, df: DataFrame, window: Window, options: Options, join: Mapping[str, Any]) -> Description:
         """Adds the options of a join, whose windows are over a timestamp."""
-        self._said["join"] = dict(join)
+        self._content["join"] = dict(join)
         return self.with_functions(df, window, options, is_declared=True)
 
     @property
     def json(self) -> str:
         """The request as JSON."""
-        return json.dumps({**self._said, "version": __version__, "columns": self._roles})
+        return json.dumps({**self._content, "version": __version__, "columns": self._roles})
 
     def _add(self, role: str, columns: Sequence[Column | str]) -> None:
         for column in columns:

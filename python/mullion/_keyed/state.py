@@ -65,7 +65,7 @@ class State:
         self.watermark_us = watermark_us
         self._connection = connection
         self._answers = connection.makefile("rb", buffering=1 << 16)
-        self._known: dict[bytes, bytes | None] = {}
+        self._cache: dict[bytes, bytes | None] = {}
         self._dirty: dict[bytes, int] = {}
         self._timers: dict[tuple[int, int, bytes], bool] = {}
         self._bytes = 0
@@ -83,7 +83,7 @@ class State:
         # One lookup for a cached key, without a check; invalid keys raise below.
         value: Any
         try:
-            value = self._known.get(key, _ASK)
+            value = self._cache.get(key, _ASK)
         except TypeError:
             value = _ASK
         return self.get_many([key])[0] if value is _ASK else value
@@ -92,8 +92,8 @@ class State:
         """The values of ``keys``, in their order: one round trip for those that are not cached."""
         for key in keys:
             _require_bytes("key", key)
-        self._read([key for key in dict.fromkeys(keys) if key not in self._known])
-        values = [self._known[key] for key in keys]
+        self._read([key for key in dict.fromkeys(keys) if key not in self._cache])
+        values = [self._cache[key] for key in keys]
         self._trim()
         return values
 
@@ -170,9 +170,9 @@ class State:
 
     def _set(self, key: bytes, value: bytes | None) -> None:
         if key not in self._dirty:
-            cached = self._known.get(key, _ASK)
+            cached = self._cache.get(key, _ASK)
             self._dirty[key] = _UNKNOWN if cached is _ASK else _ABSENT if cached is None else _PRESENT
-        self._known[key] = value
+        self._cache[key] = value
         self._bytes += _RECORD_BYTES + len(key) + (len(value) if value else 0)
         if self._bytes > self._cached_bytes:
             self._trim()
@@ -188,7 +188,7 @@ class State:
         """Empties the cache when it is too large."""
         if self._bytes > self._cached_bytes:
             self.flush()
-            self._known.clear()
+            self._cache.clear()
             self._bytes = 0
 
     def _read(self, keys: list[bytes]) -> None:
@@ -203,14 +203,14 @@ class State:
                 if length != _NONE:
                     value = answer[at : at + length]
                     at += length
-                self._known[key] = value
+                self._cache[key] = value
                 self._bytes += _RECORD_BYTES + len(key) + len(value or b"")
 
     def _send_records(self) -> None:
         parts: list[bytes] = []
         size = 0
         for key, there in self._dirty.items():
-            value = self._known[key]
+            value = self._cache[key]
             if value is None and there == _ABSENT:
                 continue
             parts += (_FLAG.pack(there, len(key)), key)

@@ -96,8 +96,8 @@ class Windowed:
             dispatch.require_same(self._df, column, f"the aggregate {column!r}")
         try:
             panes = dispatch.windowed(self._df, self._window, self._by, self._options, aggregates=columns)
-        except AnalysisException as theirs:
-            raise refusal(theirs, self._df, "agg(...)") from None
+        except AnalysisException as cause:
+            raise refusal(cause, self._df, "agg(...)") from None
         warn_of_dropped_rows(self._df, calls=3)
         return panes
 
@@ -138,8 +138,8 @@ class Windowed:
         collect = (order == "time", name, max_rows, in_parts)
         try:
             panes = dispatch.windowed(self._df, self._window, self._by, self._options, aggregates=(), collect=collect)
-        except AnalysisException as theirs:
-            raise refusal(theirs, self._df, call) from None
+        except AnalysisException as cause:
+            raise refusal(cause, self._df, call) from None
         warn_of_dropped_rows(self._df, calls=5)
         return panes
 
@@ -264,8 +264,8 @@ class Windowed:
         """The panes of ``rows`` with other options than those of the request."""
         try:
             panes = dispatch.windowed(rows, self._window, self._by, options, aggregates=aggregates)
-        except AnalysisException as theirs:
-            raise refusal(theirs, self._df, call) from None
+        except AnalysisException as cause:
+            raise refusal(cause, self._df, call) from None
         warn_of_dropped_rows(self._df, calls=6)
         return panes
 

@@ -70,11 +70,11 @@ class App(Host, abc.ABC):
     def windows(self) -> str:
         """The named parts, as an aligned table: their kind, name and line, and their content."""
         lines = [("kind", "name", "state", "defined at")]
-        lines += [(p.kind, p.name, self._state_of(p), p.where) for p in (*self.names.all(), *self._found())]
+        lines += [(p.kind, p.name, self._state_of(p), p.where) for p in (*self.names.all(), *self._found_parts())]
         lines += [(part.kind, part.name, "kept, for it was removed", part.where) for part in self.removed_parts()]
         return table(lines)
 
-    def _found(self) -> Sequence[Named]:
+    def _found_parts(self) -> Sequence[Named]:
         """Parts that the program created while it ran."""
         return ()
 

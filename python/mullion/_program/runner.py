@@ -246,15 +246,15 @@ class Signals:
     """SIGINT and SIGTERM as a request to stop; a second one ends the program. Only the main thread gets signals."""
 
     def __init__(self) -> None:
-        self._asked = threading.Event()
+        self._stop_request = threading.Event()
         self._before: dict[signal.Signals, Any] = {}
 
     def to_stop(self) -> bool:
         """True after a signal."""
-        return self._asked.is_set()
+        return self._stop_request.is_set()
 
     def _ask(self, number: int, _frame: FrameType | None) -> None:
-        self._asked.set()
+        self._stop_request.set()
         self._restore()
 
     def __enter__(self) -> Self:

@@ -423,8 +423,8 @@ class _FunctionReader(Reader):
             case Operation(sign=sign) if sign not in ("if", "and", "or"):
                 # Arithmetic of lists contains their elements, not the lists.
                 return sign in ("+", "+=", "*", "*=") and any(self._holds_within(one, parameter) for one in of.operands)
-            case Item(of=held) | Field(of=held):
-                return self._holds_within(held, parameter)
+            case Item(of=container) | Field(of=container):
+                return self._holds_within(container, parameter)
         return any(self._holds(part, parameter) for part in parts_of(of))
 
     def _holds_within(self, of: Expression, parameter: str) -> bool:

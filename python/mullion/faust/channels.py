@@ -214,11 +214,11 @@ class Channel:
         if isinstance(key, bytes):
             try:
                 return key.decode()
-            except UnicodeDecodeError as theirs:
+            except UnicodeDecodeError as cause:
                 raise InvalidArgumentError(
-                    f"The key {key!r} for {self.name!r} is not text in UTF-8, which keys of topics are here: {theirs}. "
+                    f"The key {key!r} for {self.name!r} is not text in UTF-8, which keys of topics are here: {cause}. "
                     "Write it as text, as in key=key.hex()."
-                ) from theirs
+                ) from cause
         plain_key = plain(key, f"key for {self.name!r}")
         return json.dumps(plain_key, ensure_ascii=False) if as_json and plain_key is not None else plain_key
 
@@ -227,11 +227,11 @@ class Channel:
         if isinstance(value, bytes):
             try:
                 return json.loads(value)
-            except (ValueError, RecursionError) as theirs:
+            except (ValueError, RecursionError) as cause:
                 raise InvalidArgumentError(
-                    f"The bytes {value[:80]!r} for {self.name!r} are not JSON: {theirs}. Send text, or give the "
+                    f"The bytes {value[:80]!r} for {self.name!r} are not JSON: {cause}. Send text, or give the "
                     "topic value_serializer='raw'."
-                ) from theirs
+                ) from cause
         if self.is_own and self.value_type is None and isinstance(value, Record):
             return marked(value)
         return plain(value, f"value for {self.name!r}")
@@ -243,11 +243,11 @@ class Channel:
         if isinstance(value, bytes):
             try:
                 return value.decode()
-            except UnicodeDecodeError as theirs:
+            except UnicodeDecodeError as cause:
                 raise InvalidArgumentError(
                     f"The bytes {value[:80]!r} for {self.name!r} are not text in UTF-8, which messages that are sent "
-                    f"from here are: {theirs}. Send them as text, as base64.b64encode(value) is."
-                ) from theirs
+                    f"from here are: {cause}. Send them as text, as base64.b64encode(value) is."
+                ) from cause
         return text_of(self._as_json(value))
 
     def _publishable(self, value: Any) -> Any:
@@ -259,11 +259,11 @@ class Channel:
             return value
         try:
             text_of(value)
-        except (ValueError, RecursionError) as theirs:
+        except (ValueError, RecursionError) as cause:
             raise InvalidArgumentError(
-                f"The value for {self.name!r} cannot be stored in a topic: {theirs}. Send values that are too "
+                f"The value for {self.name!r} cannot be stored in a topic: {cause}. Send values that are too "
                 "large or too deep as text: str(value)."
-            ) from theirs
+            ) from cause
         return value
 
     def key_of(self, key: Any) -> Any:
@@ -275,8 +275,8 @@ class Channel:
             if self.has_json_keys:
                 try:
                     key = json.loads(key)
-                except (ValueError, RecursionError) as theirs:
-                    raise ValidationError(path, f"{key!r} is not JSON: {theirs}") from theirs
+                except (ValueError, RecursionError) as cause:
+                    raise ValidationError(path, f"{key!r} is not JSON: {cause}") from cause
         return self._keys(key, path)
 
     def value_of(self, value: Any, *, is_tombstone: bool = False) -> Any:
@@ -304,8 +304,8 @@ class Channel:
         if isinstance(value, str):
             try:
                 value = json.loads(value)
-            except (ValueError, RecursionError) as theirs:
-                raise ValidationError(path, f"{value!r} is not JSON: {theirs}") from theirs
+            except (ValueError, RecursionError) as cause:
+                raise ValidationError(path, f"{value!r} is not JSON: {cause}") from cause
         return self._values(value, path)
 
 
@@ -393,10 +393,10 @@ def compiled(pattern: Any, names: Sequence[str]) -> re.Pattern[str]:
         )
     try:
         return re.compile(pattern)
-    except (re.error, TypeError) as theirs:
+    except (re.error, TypeError) as cause:
         raise InvalidArgumentError(
-            f"pattern={pattern!r} is not a regular expression: {theirs}. Write, for instance, pattern='orders-.*'."
-        ) from theirs
+            f"pattern={pattern!r} is not a regular expression: {cause}. Write, for instance, pattern='orders-.*'."
+        ) from cause
 
 
 @final

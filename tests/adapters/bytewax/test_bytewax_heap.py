@@ -84,18 +84,18 @@ class _Source(DynamicSource[Any]):
 
 class _Counting(StatelessSinkPartition[Any]):
     def __init__(self, counter: list[int]) -> None:
-        self._seen = counter
+        self._counter = counter
 
     def write_batch(self, items: list[Any]) -> None:
-        self._seen[0] += len(items)
+        self._counter[0] += len(items)
 
 
 class _Sink(DynamicSink[Any]):
     def __init__(self, counter: list[int]) -> None:
-        self._seen = counter
+        self._counter = counter
 
     def build(self, step_id: str, worker_index: int, worker_count: int) -> _Counting:
-        return _Counting(self._seen)
+        return _Counting(self._counter)
 
 
 @pytest.mark.parametrize("runs", ["JVM", "Python"])

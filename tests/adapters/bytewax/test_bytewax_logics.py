@@ -76,13 +76,13 @@ class New(op.StatefulLogic[int, int, Any]):
     """Without recovery, programs return nothing from ``snapshot()``. The lock cannot be pickled."""
 
     def __init__(self) -> None:
-        self.seen: set[int] = set()
+        self.values_before: set[int] = set()
         self.lock = threading.Lock()
 
     def on_item(self, value: int) -> Any:
         with self.lock:
-            is_new = value not in self.seen
-            self.seen.add(value)
+            is_new = value not in self.values_before
+            self.values_before.add(value)
         return ([value] if is_new else []), False
 
     def snapshot(self) -> Any:

@@ -148,19 +148,19 @@ class _Waiting(StatelessSourcePartition[Any]):
     def __init__(self, clock: ManualClock, out: list[Any], outputs_at_the_end: list[list[Any]]) -> None:
         self._clock = clock
         self._out = out
-        self._seen = outputs_at_the_end
-        self._given = 0
+        self._outputs_at_the_end = outputs_at_the_end
+        self._emitted = 0
 
     def next_batch(self) -> list[Any]:
-        if self._given == 0:
-            self._given = 1
+        if self._emitted == 0:
+            self._emitted = 1
             return [("a", 5)]
-        if self._given == 1:
+        if self._emitted == 1:
             if not self._out:
                 self._clock.advance("1 second")
                 return []
-            self._given = 2
-            self._seen.append(list(self._out))
+            self._emitted = 2
+            self._outputs_at_the_end.append(list(self._out))
             return [("a", 25)]
         raise StopIteration
 

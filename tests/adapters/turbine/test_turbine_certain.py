@@ -348,7 +348,7 @@ def test_attributes_that_process_and_callbacks_set_on_self_are_reported_with_the
     class rows:
         def __init__(self) -> None:
             self.n = 0
-            self.seen: list[str] = []
+            self.letters: list[str] = []
             self._win = window_of(self, "w", on_close=self._closed)
 
         def process(self, batch, state):
@@ -356,14 +356,14 @@ def test_attributes_that_process_and_callbacks_set_on_self_are_reported_with_the
             self._win.update(batch, state)
 
         def _closed(self, state, panes):
-            self.seen.append("x")
+            self.letters.append("x")
             self.last, there = panes, self.n
             return pa.RecordBatch.from_pylist([{"n": there}])
 
     why = {part.name: part.why for part in app.explain().parts}
     assert "attributes that it sets on self are lost after the batch: self.n (" in why["rows.process"]
     assert why["w.close"].count("test_turbine_certain.py:") == 2
-    assert "self.seen" in why["w.close"]
+    assert "self.letters" in why["w.close"]
     assert "self.last" in why["w.close"]
     assert why["w.close"].endswith("Keep such values in state")
     warned = list(warnings_of(app.subscriptions[0]))
@@ -438,12 +438,12 @@ def test_a_row_reopens_those_of_its_sliding_windows_that_have_closed(app: turbin
     @app.subscribe("rows", publish_to="made")
     class from_data:
         def process(self, batch, state):
-            sliding(self, "made", self._told).update(batch, state)
+            sliding(self, "made", self._describe).update(batch, state)
 
         def on_recover(self, name, spec):
-            return spec.window(self, on_close_each=self._told)
+            return spec.window(self, on_close_each=self._describe)
 
-        def _told(self, state, window, value):
+        def _describe(self, state, window, value):
             return describe(state, window, value)
 
     with testing.run(app) as t:

@@ -121,7 +121,7 @@ def test_a_window_has_the_columns_that_process_returns_with_or_without_rows(
             self._win.update(table.append_column("at", pa.array([ms(t) for t in batch["ts"].to_pylist()], "i8")), state)
 
     @app.subscribe("prices", partition_key="k", **options)
-    class kept(base):
+    class stateful(base):
         def process(self, batch, state):
             state["rows"] = state.get("rows", 0) + batch.num_rows
             if batch.num_rows:
@@ -134,7 +134,7 @@ def test_a_window_has_the_columns_that_process_returns_with_or_without_rows(
         outputs = {row.pop("of"): row for row in t.outputs("out")}
         once = {"k": "a", "top": 100, "all": [9, 10, 100], "total": 119}
         twice = {"k": "a", "top": 200, "all": [18, 20, 200], "total": 238}
-        several = dict.fromkeys(("early", "listed", "frames", "kept"), once)
+        several = dict.fromkeys(("early", "listed", "frames", "stateful"), once)
         assert outputs == several | {"wrongly_said": once | {"total": 3}, "tables": twice}
         t.restart()
         t.feed("prices", [LATER | {"ts": "1970-01-01T00:02:00"}])
@@ -197,7 +197,7 @@ def test_a_window_learns_its_types_from_the_first_batch_that_has_rows_for_it_whi
         low_price = "cheap"
 
     @app.subscribe("prices", partition_key="k", **options)
-    class kept(halves):
+    class stateful(halves):
         def process(self, batch, state):
             state["rows"] = state.get("rows", 0) + batch.num_rows
             super().process(batch, state)
@@ -213,7 +213,7 @@ def test_a_window_learns_its_types_from_the_first_batch_that_has_rows_for_it_whi
         t.restart()
         t.feed("prices", [FAR, FAR | {"price": "11"}])
         outputs = {row.pop("of"): row for row in t.outputs("out") if row.pop("k") == "a"}
-        for name in ("alone", "memory", "both", "kept"):
+        for name in ("alone", "memory", "both", "stateful"):
             assert outputs[f"{name} low"] == {"type": "int", "all": [3, 4, 5]}, name
             assert outputs[f"{name} high"] == {"type": "float", "all": [4.5, 5, 50]}, name
 

@@ -64,18 +64,18 @@ def quotas_in(app: turbine.App) -> None:
                 time_column="ts",
                 on_close_each=self._counted,
             )
-            self._made: dict[str, Any] = {}
+            self._windows: dict[str, Any] = {}
             self._recovered: list[str] = []
 
         def process(self, batch, state):
             for row in batch.to_pylist():
                 tenant = row["tenant"]
                 if row["size_ms"] or row["gap_ms"]:
-                    self._made[tenant] = self._open(row)
+                    self._windows[tenant] = self._open(row)
             used = batch.filter(pc.is_valid(batch["bytes"]))
             for tenant in pc.unique(used["tenant"]).to_pylist():
                 state[tenant] = [*state.get(tenant, []), "recovered" if tenant in self._recovered else "made"]
-                self._made[tenant].update(used.filter(pc.equal(used["tenant"], tenant)), state)
+                self._windows[tenant].update(used.filter(pc.equal(used["tenant"], tenant)), state)
             self._all.update(used, state)
 
         def _open(self, row):
@@ -98,8 +98,8 @@ def quotas_in(app: turbine.App) -> None:
         def on_recover(self, name, spec):
             tenant = name.removeprefix("quota ")
             self._recovered.append(tenant)
-            self._made[tenant] = spec.window(self, on_close_each=self._full, on_early_fire_each=self._live)
-            return self._made[tenant]
+            self._windows[tenant] = spec.window(self, on_close_each=self._full, on_early_fire_each=self._live)
+            return self._windows[tenant]
 
         def _live(self, state, window, value):
             return self._row("live", window, value, state)

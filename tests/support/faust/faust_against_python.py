@@ -196,13 +196,13 @@ class Runs:
     def _explained(self, program: Program, meant: Mapping[str, Meaning]) -> tuple[bool, bool] | None:
         """True if a program's events are in shards, and true if it runs in the JVM. ``None`` if it is rejected."""
         try:
-            parts = self._made([program], True, meant).explain().parts
+            parts = self._new_app([program], True, meant).explain().parts
         except MullionError as refused:
             self.comparison.refused[program.name] = f"{type(refused).__name__}: {refused}"
             return None
         return not any("one shard" in part.why for part in parts), all(part.runs == "JVM" for part in parts)
 
-    def _made(self, programs: Sequence[Program], compiled: bool, meant: Mapping[str, Meaning]) -> faust.App:
+    def _new_app(self, programs: Sequence[Program], compiled: bool, meant: Mapping[str, Meaning]) -> faust.App:
         number = next(self._apps)
         app = faust.App(f"app{number}", broker=self._broker(compiled), compiled=compiled, clock=ManualClock(CLOCK_MS))
         scopes = Scopes(app=app, faust=faust)
@@ -215,7 +215,7 @@ class Runs:
         """Runs programs on a path. A program that stops the others is rejected, and the others run without it."""
         left = [one for one in programs if one.name not in self.comparison.refused]
         while left:
-            app = self._made(left, compiled, meant)
+            app = self._new_app(left, compiled, meant)
             try:
                 app.run(until="drained")
             except faust.WrongShardError as refused:

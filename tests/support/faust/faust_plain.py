@@ -451,7 +451,7 @@ class App:
     async def next(self, events: deque[Event]) -> Event:
         """Returns the next event, after it has committed the previous one."""
         await self._ended()
-        self._kept = ({name: dict(one.data) for name, one in self.tables.items()}, len(self.sent))
+        self._saved = ({name: dict(one.data) for name, one in self.tables.items()}, len(self.sent))
         if not events:
             raise _End
         self._is_alone = self._alone > 0
@@ -475,7 +475,7 @@ class App:
             await task
 
     def _undo(self) -> None:
-        tables, sent = self._kept
+        tables, sent = self._saved
         for name, table in self.tables.items():
             table.data.clear()
             table.data.update(tables[name])

@@ -185,7 +185,7 @@ class KeyPanes:
             touches = any(start <= own.end and own.start <= end for start, end in bounds)
             panes = [] if self._closed(own, clock) and not touches else [self._joined(own)]
         else:
-            panes = [self._known(pane) for pane in alone if not self._closed(pane, clock)]
+            panes = [self._open_pane(pane) for pane in alone if not self._closed(pane, clock)]
         if not panes:
             self.late += 1
             if rules.late == "emit":
@@ -230,7 +230,7 @@ class KeyPanes:
     def _closed(self, pane: Pane, clock: int | None) -> bool:
         return clock is not None and pane.end + self.rules.lateness <= clock
 
-    def _known(self, pane: Pane) -> Pane:
+    def _open_pane(self, pane: Pane) -> Pane:
         for existing in self.panes:
             if existing.start == pane.start:
                 return existing

@@ -118,7 +118,7 @@ class Changing:
         self._since: dict[str, int] = {}
         self._run = -1
         self._lateness = 0
-        self._asked: tuple[str, ...] = ()
+        self._aggregates: tuple[str, ...] = ()
         self._firings = Firings()
         self._notes = False
         self._watermark = 0
@@ -148,7 +148,7 @@ class Changing:
         """Returns the query with another window from now on."""
         now = Changing(window)
         now._before, now._boundary = self, boundary(self._window, window, self._watermark + 1)
-        now._run, now._since, now._asked = self._run, dict(self._since), self._asked
+        now._run, now._since, now._aggregates = self._run, dict(self._since), self._aggregates
         now._watermark, now._committed = self._watermark, self._committed
         now._closed_to = now._boundary
         return now
@@ -164,7 +164,7 @@ class Changing:
             self._closed_to = max(self._closed_to, self._committed - self._lateness)
         self._run += 1
         self._since = {name: self._since.get(name, self._run) for name in aggregates}
-        self._asked = tuple(aggregates)
+        self._aggregates = tuple(aggregates)
         self._lateness = lateness
         previous, self._firings = self._firings, firings
         noted, self._notes = self._notes, self._notes or firings.any
@@ -307,7 +307,7 @@ class Changing:
     def _shown(self, key: str, pane: Pane, kind: str) -> Shown:
         values: list[Value] = []
         incomplete = []
-        for name in self._asked:
+        for name in self._aggregates:
             values_ = [row.value for row in pane.rows if row.run >= self._since[name]]
             if len(values_) < len(pane.rows):
                 incomplete.append(name)

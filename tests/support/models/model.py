@@ -284,20 +284,20 @@ class Panes(Model):
     def __init__(self, rules: Rules) -> None:
         super().__init__(rules)
         self.rules = rules
-        self.known: dict[str | None, int] = {}  # where windows without rows close too: the next window of a key
+        self.next_starts: dict[str | None, int] = {}  # where windows without rows close too: the next window of a key
 
     def start_of(self, window: Any) -> int:
         return self.rules.start(window)
 
     def _closes_empty(self, clock: int) -> bool:
-        return any(self.rules.closes(start) <= clock for start in self.known.values())
+        return any(self.rules.closes(start) <= clock for start in self.next_starts.values())
 
     def _close_empty(self, clock: int, batch: Batch) -> None:
-        for key in self.known:
-            while self.rules.closes(start := self.known[key]) <= clock:
+        for key in self.next_starts:
+            while self.rules.closes(start := self.next_starts[key]) <= clock:
                 if (key, start) not in self.open:
                     batch.firings.append(Firing(key, self.start_of(start), self.rules.end(start), "close", 0, ()))
-                self.known[key] += self.rules.slide
+                self.next_starts[key] += self.rules.slide
 
     def _enter(self, rows: Sequence[tuple[Row, int]], wall: int, batch: Batch) -> list[Row]:
         rules, late = self.rules, []
@@ -312,7 +312,7 @@ class Panes(Model):
                     for start in set(starts).difference(open_starts):
                         reopened.setdefault((row.key, start), []).append(row.id)
                 if rules.empty:
-                    self.known[row.key] = min(self.known.get(row.key, open_starts[-1]), open_starts[-1])
+                    self.next_starts[row.key] = min(self.next_starts.get(row.key, open_starts[-1]), open_starts[-1])
                 for start in open_starts:
                     opened = Pane(rules.end(start), event=self.clock, wall=wall)
                     pane = self.open.setdefault((row.key, start), opened)

@@ -64,7 +64,7 @@ class Results:
     def __init__(self, rng: random.Random, keys: list[str]) -> None:
         self._rng = rng
         self._keys = keys
-        self._known: dict[str, list[Column]] = {}
+        self._columns: dict[str, list[Column]] = {}
 
     def one(self) -> Column:
         """A result that contains an aggregate or a key."""
@@ -169,7 +169,7 @@ class Results:
 
     def _aggregate(self, kind: str, make: Callable[[], Column]) -> Column:
         """A previous aggregate of the kind, or a new one."""
-        previous = self._known.setdefault(kind, [])
+        previous = self._columns.setdefault(kind, [])
         if previous and self._rng.random() < 0.4:
             return self._rng.choice(previous)
         previous.append(make())

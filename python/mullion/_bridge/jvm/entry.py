@@ -29,7 +29,7 @@ def facade(spark: SparkSession) -> Any:
     require_classic(spark, "this Spark session")
     entry_point = _facades.get(spark)
     if entry_point is None:
-        entry_point = _found(spark)
+        entry_point = _find_entry_point(spark)
         _check_versions(entry_point.version(), entry_point.sparkLine(), spark.version)
         translate_errors()
         _ship_jars(spark)
@@ -55,7 +55,7 @@ def is_running() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._gateway is not None
 
 
-def _found(spark: SparkSession) -> Any:
+def _find_entry_point(spark: SparkSession) -> Any:
     from py4j.java_gateway import JavaClass
 
     probe = getattr(spark._jvm, FACADE)

@@ -221,18 +221,18 @@ def _translating(capture: Callable[[Callable[..., Any]], Callable[..., Any]]) ->
         def calling(*args: Any, **kwargs: Any) -> Any:
             try:
                 return captured(*args, **kwargs)
-            except CapturedException as theirs:
-                ours = error_in(theirs._origin)
-                if ours is None and theirs._origin is not None:
-                    ours = failure_in(theirs._origin, theirs._stackTrace or "") or exit_in(theirs._origin)
+            except CapturedException as original:
+                ours = error_in(original._origin)
+                if ours is None and original._origin is not None:
+                    ours = failure_in(original._origin, original._stackTrace or "") or exit_in(original._origin)
                 if ours is None:
                     raise
-                raise traced(ours, theirs) from None
-            except Py4JJavaError as theirs:
-                ours = error_in(theirs.java_exception) or exit_in(theirs.java_exception)
+                raise traced(ours, original) from None
+            except Py4JJavaError as original:
+                ours = error_in(original.java_exception) or exit_in(original.java_exception)
                 if ours is None:
                     raise
-                raise traced(ours, theirs) from None
+                raise traced(ours, original) from None
 
         return calling
 
@@ -289,15 +289,15 @@ def _explaining_complete_mode(start: Callable[..., StreamingQuery]) -> Callable[
     def starting(writer: DataStreamWriter, *args: Any, **kwargs: Any) -> StreamingQuery:
         try:
             return start(writer, *args, **kwargs)
-        except AnalysisException as theirs:
-            refused = theirs.getCondition() == "STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION"
-            mode = (theirs.getMessageParameters() or {}).get("outputMode")
+        except AnalysisException as original:
+            refused = original.getCondition() == "STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION"
+            mode = (original.getMessageParameters() or {}).get("outputMode")
             if refused and mode == "complete" and OPERATOR in _plan(writer._df):
                 refusal = UnsupportedError(
                     "outputMode('complete') would have to keep every pane that ever closed. Write with "
                     "outputMode('append'), or 'update': each pane is emitted when it fires, and closes once."
                 )
-                raise traced(refusal, theirs) from None
+                raise traced(refusal, original) from None
             raise
 
     return starting

@@ -26,28 +26,28 @@ class Stateful:
     ) -> None:
         self._spark = spark
         self._facade = facade(spark)
-        self._asked = self._facade.stateful(_function(spark, process), schema.json())
-        self._asked = self._asked.withShards(java_columns(spark, shards))
+        self._request = self._facade.stateful(_function(spark, process), schema.json())
+        self._request = self._request.withShards(java_columns(spark, shards))
         if wall_timers:
-            self._asked = self._asked.withWallTimers()
+            self._request = self._request.withWallTimers()
         if passing:
-            self._asked = self._asked.withPassing()
+            self._request = self._request.withPassing()
 
     def begin(self) -> None:
         """Calls ``process`` in the first partition until it has set a timer by the wall clock there."""
-        self._asked = self._asked.withBegins()
+        self._request = self._request.withBegins()
 
     def add_folds(self, folds: str) -> None:
         """Sets the part of ``process`` that runs in the JVM."""
-        self._asked = self._asked.withFolds(folds)
+        self._request = self._request.withFolds(folds)
 
     def add_flow(self, flow: str) -> None:
         """Sets a window's step of a dataflow that runs in the JVM, as far as it is supported."""
-        self._asked = self._asked.withFlow(flow)
+        self._request = self._request.withFlow(flow)
 
     def add_keys(self, keys: str) -> None:
         """Sets the encoding of shards in the keys of records, as JSON."""
-        self._asked = self._asked.withKeys(keys)
+        self._request = self._request.withKeys(keys)
 
     def rows_of(self, window: int, schema: StructType) -> DataFrame:
         """The rows of ``process`` for a window, by its number from 1."""
@@ -56,15 +56,15 @@ class Stateful:
 
     def add_window(self, name: str, panes: DataFrame, clock: str | None) -> None:
         """Adds a window; those with one ``clock`` share it."""
-        self._asked = self._asked.withWindow(name, internal(panes, "_jdf"), clock or "")
+        self._request = self._request.withWindow(name, internal(panes, "_jdf"), clock or "")
 
     def add_callbacks(self, callbacks: Callable[..., Any]) -> None:
         """Sets the function for the firings of all windows."""
-        self._asked = self._asked.withCallbacks(_function(self._spark, callbacks))
+        self._request = self._request.withCallbacks(_function(self._spark, callbacks))
 
     def over(self, df: DataFrame) -> DataFrame:
         """The functions over the rows of a stream."""
-        return dataframe_of(self._facade.statefulOver(internal(df, "_jdf"), self._asked), self._spark)
+        return dataframe_of(self._facade.statefulOver(internal(df, "_jdf"), self._request), self._spark)
 
 
 def flow_inputs(spark: SparkSession, folder: str, gathers: bool) -> DataFrame:

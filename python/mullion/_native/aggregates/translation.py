@@ -106,8 +106,8 @@ def _inlined(of: Expression, variables: dict[str, Expression], this: str, parame
             return Tuple(tuple(map(inner, items)))
         case List(items=items):
             return List(tuple(map(inner, items)))
-        case Item(of=whole, key=key):
-            return Item(inner(whole), inner(key))
+        case Item(of=container, key=key):
+            return Item(inner(container), inner(key))
         case Const() | Argument():
             return of
     raise Refused(f"a {type(of).__name__}")

@@ -214,12 +214,12 @@ def _pairs(content: list[Any]) -> dict[Any, Any]:
     return {_unmarked(key): _unmarked(value) for key, value in content}
 
 
-_known: dict[str, Any] = {}
+_classes: dict[str, Any] = {}
 
 
 def _name(kind: type) -> str:
     name = f"{kind.__module__}:{kind.__qualname__}"
-    _known[name] = kind
+    _classes[name] = kind
     return name
 
 
@@ -267,7 +267,7 @@ def _class(name: str, is_wanted: Callable[[type], bool], what: str) -> Any:
 
 
 def _named(name: str) -> Any:
-    if name not in _known:
+    if name not in _classes:
         module, _, path = name.partition(":")
         try:
             target: Any = importlib.import_module(module)
@@ -278,5 +278,5 @@ def _named(name: str) -> Any:
                 f"A value was kept that is of the class {name!r}, which is not to be found: {missing}. Define it in a "
                 "module, outside of functions, under the name that it had."
             ) from missing
-        _known[name] = target
-    return _known[name]
+        _classes[name] = target
+    return _classes[name]

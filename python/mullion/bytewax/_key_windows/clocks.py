@@ -77,12 +77,12 @@ _NEVER = EPOCH
 class EventTime:
     """The event time of values, which advances with the system time.
 
-    - ``_base``: the watermark that a value last set, at the system time ``_seen``.
+    - ``_base``: the watermark that a value last set, at the system time ``_base_set_at``.
     - ``_now_getter``: the program's own system clock, if any.
     - ``_to_system``: the program's own conversion from event time to system time, if any.
     """
 
-    __slots__ = ("_base", "_getter", "_now", "_now_getter", "_seen", "_to_system", "_told", "_wait")
+    __slots__ = ("_base", "_base_set_at", "_getter", "_last_now", "_now", "_now_getter", "_to_system", "_wait")
 
     def __init__(
         self,
@@ -97,19 +97,19 @@ class EventTime:
         self._wait = wait_us
         self._now_getter = now_getter
         self._to_system = to_system
-        self._told = _NEVER if now_getter is None else now_getter()
-        self._now = now_us if now_getter is None else micros(self._told)
-        self._base, self._seen = (MIN_US, self._now) if state is None else state
+        self._last_now = _NEVER if now_getter is None else now_getter()
+        self._now = now_us if now_getter is None else micros(self._last_now)
+        self._base, self._base_set_at = (MIN_US, self._now) if state is None else state
         # Time never goes back, so that closed windows never reopen.
-        self._now = max(self._now, self._seen)
+        self._now = max(self._now, self._base_set_at)
 
     def before_batch(self, now_us: int) -> None:
         if self._now_getter is not None:
             now = self._now_getter()
             # Most programs with their own clock use a constant time.
-            if now is self._told:
+            if now is self._last_now:
                 return
-            self._told = now
+            self._last_now = now
             now_us = micros(now)
         if now_us > self._now:
             self._now = now_us
@@ -120,30 +120,30 @@ class EventTime:
             time = (at - EPOCH) // MICROSECOND
         except TypeError:
             time = micros(at)
-        watermark = self._base + self._now - self._seen
+        watermark = self._base + self._now - self._base_set_at
         base = time - self._wait
         if base > watermark and base >= MIN_US:
             self._base = base
-            self._seen = self._now
+            self._base_set_at = self._now
             return time, base
         return time, watermark
 
     def on_notify(self, now_us: int) -> int:
         self.before_batch(now_us)
-        return self._base + self._now - self._seen
+        return self._base + self._now - self._base_set_at
 
     def on_eof(self) -> int:
         return MAX_US
 
     def due(self, watermark: int, now_us: int) -> int | None:
         if self._now_getter is None and self._to_system is None:
-            return self._seen + watermark - self._base
+            return self._base_set_at + watermark - self._base
         at = moment(watermark) if self._to_system is None else self._to_system(moment(watermark))
         return None if at is None else max(micros(at), now_us + _LOOK_AGAIN_US)
 
     def snapshot(self) -> tuple[int, int]:
         """The watermark, and the system time of that reading."""
-        return self._base + self._now - self._seen, self._now
+        return self._base + self._now - self._base_set_at, self._now
 
 
 class OwnClock:

@@ -91,7 +91,7 @@ class Collector:
         self._plan = plan
         self._task_shard = task % SHARDS
         self._shards: dict[str, int] = {}
-        self._held: defaultdict[tuple[int, int], _Held] = defaultdict(_Held)
+        self._buffers: defaultdict[tuple[int, int], _Held] = defaultdict(_Held)
         self._rows: list[tuple[int, int, int, int, bytes]] = []
         self._part = 0
 
@@ -100,7 +100,7 @@ class Collector:
         planned = self._plan.steps[step]
         items = copied(items)
         if planned.kind not in STATEFUL:
-            self._held[step, self._task_shard].add(origin, [], items)
+            self._buffers[step, self._task_shard].add(origin, [], items)
             return
         shards = self._shards
         of_shards: dict[int, tuple[list[Any], list[Any]]] = {}
@@ -119,17 +119,17 @@ class Collector:
             lists[0].append(key)
             lists[1].append(value)
         for shard, (keys, values) in of_shards.items():
-            self._held[step, shard].add(origin, keys, values)
+            self._buffers[step, shard].add(origin, keys, values)
 
     def cut(self) -> None:
         """Flushes buffers that reached the size limit.
 
         Call it only between keys: the items of one origin must stay in one row, in order.
         """
-        for (step, shard), buffer in list(self._held.items()):
+        for (step, shard), buffer in list(self._buffers.items()):
             if buffer.count >= _ITEMS_OF_A_CHUNK:
                 self._put(step, shard, buffer)
-                del self._held[step, shard]
+                del self._buffers[step, shard]
 
     def _put(self, step: int, shard: int, buffer: _Held) -> None:
         first = buffer.groups[0][0].place
@@ -165,9 +165,9 @@ class Collector:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Flushes all buffers and yields the rows collected since the last call."""
-        for (step, shard), buffer in self._held.items():
+        for (step, shard), buffer in self._buffers.items():
             self._put(step, shard, buffer)
-        self._held.clear()
+        self._buffers.clear()
         rows, self._rows = self._rows, []
         for start in range(0, len(rows), _CHUNKS_OF_A_BATCH):
             columns = zip(*rows[start : start + _CHUNKS_OF_A_BATCH], strict=True)

@@ -100,13 +100,13 @@ class Outputs:
                 self._batch, self.entry = content["batch"], content["entry"]
             places = decode_one(base64.b64decode(content["places"]))
         self._ends = {
-            number: (step, self._made(step, places.get(step.step_id)))
+            number: (step, self._opened(step, places.get(step.step_id)))
             for number, step in enumerate(flow._steps)
             if step.kind in ("output", "inspect")
         }
 
     @staticmethod
-    def _made(step: Step, place: Any) -> Any:
+    def _opened(step: Step, place: Any) -> Any:
         if step.kind == "inspect":
             return _Inspector(step.does)
         if isinstance(step.does, FixedPartitionedSink):

@@ -182,14 +182,14 @@ class _Keys:
     ) -> None:
         self._make = make
         self._errors = errors
-        self._left = phases
+        self._phases = phases
         self._state = state
         self._live: dict[str, KeyLogic] = {}
         self._due: dict[str, int | None] = {}
 
     def left_from(self, what: int) -> frozenset[str] | None:
         """The keys that Python processes in a phase, ``None`` for all."""
-        return None if self._left is None else frozenset(key for key, since in self._left.items() if since <= what)
+        return None if self._phases is None else frozenset(key for key, since in self._phases.items() if since <= what)
 
     def read(self, keys: Mapping[str, int]) -> None:
         """Builds the logics of keys that have records. ``keys`` maps each key to its system time."""
@@ -293,9 +293,9 @@ class Stage:
         learn(self.classes)
         learn_from(self.inputs)
         with collecting_seldom():
-            yield from self._made(batches, state)
+            yield from self._outputs(batches, state)
 
-    def _made(self, batches: Iterable[pa.RecordBatch], state: State) -> Iterator[pa.RecordBatch]:
+    def _outputs(self, batches: Iterable[pa.RecordBatch], state: State) -> Iterator[pa.RecordBatch]:
         chunks: list[Chunk] = []
         ended = False
         from_jvm: dict[int, list[Any]] = {}

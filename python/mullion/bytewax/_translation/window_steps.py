@@ -154,7 +154,7 @@ def _mapped(mapper: Any) -> list[Any]:
         behind = behind_json(read(mapper, known_call))
     if behind is None or behind.changes:
         return [["map", _function("mapper", mapper, 1)]]
-    return [[JSON], ["map", _said("mapper", behind)]]
+    return [[JSON], ["map", _json_of("mapper", behind)]]
 
 
 def _port(plan: Plan, stream: str) -> dict[str, Any]:
@@ -269,10 +269,10 @@ def _function(name: str, function: Callable[..., Any], parameters: int, changes:
             raise Untraced(f"{name} changes what it is given")
     except Unknown as unknown:
         raise Untraced(f"{name}: {unknown.why}, line {unknown.line}") from None
-    return _said(name, translated)
+    return _json_of(name, translated)
 
 
-def _said(name: str, function: Function) -> dict[str, Any]:
+def _json_of(name: str, function: Function) -> dict[str, Any]:
     try:
         return {"parameters": list(function.parameters), "of": _Writer().expression(function.result)}
     except Refused as refused:
@@ -290,14 +290,14 @@ class _Writer:
                 return ["local", name]
             case Const(value=value):
                 return _constant(value)
-            case Field(of=whole, name=name):
-                return ["attr", self.expression(whole), name]
-            case Item(of=whole, key=Const(value=key)) if type(key) in (int, str):
-                return ["item", self.expression(whole), _constant(key)]
-            case Get(of=whole, key=Const(value=key), default=default) if type(key) is str:
-                return ["get", self.expression(whole), key, self.expression(default)]
-            case Replaced(of=whole, key=Const(value=key), value=value) if type(key) in (int, str):
-                return ["replaced", self.expression(whole), _constant(key), self.expression(value)]
+            case Field(of=container, name=name):
+                return ["attr", self.expression(container), name]
+            case Item(of=container, key=Const(value=key)) if type(key) in (int, str):
+                return ["item", self.expression(container), _constant(key)]
+            case Get(of=container, key=Const(value=key), default=default) if type(key) is str:
+                return ["get", self.expression(container), key, self.expression(default)]
+            case Replaced(of=container, key=Const(value=key), value=value) if type(key) in (int, str):
+                return ["replaced", self.expression(container), _constant(key), self.expression(value)]
             case Tuple(items=items) | List(items=items):
                 return ["tuple" if isinstance(of, Tuple) else "list", list(map(self.expression, items))]
             case Dict(keys=keys, values=values):

@@ -14,7 +14,7 @@ from pyspark import cloudpickle
 
 from mullion.errors import InvalidArgumentError
 
-_known: dict[str, type] = {}
+_classes: dict[str, type] = {}
 _names: dict[type, str] = {}
 _written: ContextVar[dict[str, type] | None] = ContextVar("_written", default=None)
 
@@ -36,7 +36,7 @@ def learn(classes: Mapping[str, type]) -> None:
     A class unpickled from another process may have lost its qualified name, so it keeps the name of that process.
     """
     for name, kind in classes.items():
-        _known[name] = kind
+        _classes[name] = kind
         _names[kind] = name
 
 
@@ -46,7 +46,7 @@ def named(classes: Iterable[type]) -> dict[str, type]:
 
 def register(kind: type) -> str:
     name = name_of(kind)
-    _known[name] = kind
+    _classes[name] = kind
     written = _written.get()
     if written is not None:
         written[name] = kind
@@ -76,9 +76,9 @@ def name_of(kind: type) -> str:
 
 
 def class_of(name: str) -> Any:
-    if name not in _known:
-        _known[name] = _imported(name, type)
-    return _known[name]
+    if name not in _classes:
+        _classes[name] = _imported(name, type)
+    return _classes[name]
 
 
 def function_of(name: str) -> Any:

@@ -196,7 +196,7 @@ class Reader:
             values.append(value)
         return values
 
-    def _made(self, node: Node, count: int) -> list[Any]:
+    def _instances(self, node: Node, count: int) -> list[Any]:
         kind = class_of(node[1])
         if kind not in BUILT_BY_CALL:
             raise ValueError(f"{node[1]} is not called to build a value")
@@ -293,7 +293,7 @@ _READ: dict[str, Callable[[Reader, Node, int], list[Any]]] = {
     "m": Reader._records,
     "n": Reader._zones,
     "o": Reader._offsets,
-    "p": Reader._made,
+    "p": Reader._instances,
     "V": Reader._pandas,
     "q": Reader._longs,
     "r": Reader._ranges,

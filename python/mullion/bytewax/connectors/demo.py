@@ -22,20 +22,20 @@ class _Metric(StatefulSourcePartition[tuple[str, float], _State]):
         self._interval = interval
         self._count = count
         self._next_random = next_random
-        self._awake, self._given = state
+        self._awake, self._emitted = state
 
     def next_batch(self) -> list[tuple[str, float]]:
-        if self._given >= self._count:
+        if self._emitted >= self._count:
             raise StopIteration
         self._awake += self._interval
-        self._given += 1
+        self._emitted += 1
         return [(self._name, self._next_random())]
 
     def next_awake(self) -> datetime | None:
         return self._awake
 
     def snapshot(self) -> _State:
-        return self._awake, self._given
+        return self._awake, self._emitted
 
 
 def _digit() -> float:

@@ -35,27 +35,27 @@ class _Collect(StatefulLogic[V, list[V], Any]):
     def __init__(self, timeout: timedelta, max_size: int, state: Any) -> None:
         self._timeout = timeout
         self._max_size = max_size
-        self._held: list[V] = state[0] if state else []
+        self._buffer: list[V] = state[0] if state else []
         self._until: datetime | None = state[1] if state else None
 
     def on_item(self, value: V) -> tuple[Iterable[list[V]], bool]:
         self._until = system_utc() + self._timeout
-        self._held.append(value)
-        if len(self._held) >= self._max_size:
-            return (self._held,), self.DISCARD
+        self._buffer.append(value)
+        if len(self._buffer) >= self._max_size:
+            return (self._buffer,), self.DISCARD
         return NOTHING, self.RETAIN
 
     def on_notify(self) -> tuple[Iterable[list[V]], bool]:
-        return (self._held,), self.DISCARD
+        return (self._buffer,), self.DISCARD
 
     def on_eof(self) -> tuple[Iterable[list[V]], bool]:
-        return (self._held,), self.DISCARD
+        return (self._buffer,), self.DISCARD
 
     def notify_at(self) -> datetime | None:
         return self._until
 
     def snapshot(self) -> Any:
-        return self._held, self._until
+        return self._buffer, self._until
 
 
 @operator

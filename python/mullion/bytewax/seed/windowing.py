@@ -80,7 +80,7 @@ def _as_tuple(pair: tuple[int, Any]) -> WindowMetadata:
 
 
 @operator
-def _told(step_id: str, up: KeyedStream[Any]) -> KeyedStream[WindowMetadata]:
+def _as_tuples(step_id: str, up: KeyedStream[Any]) -> KeyedStream[WindowMetadata]:
     return op.map_value("metadata", up, _as_tuple)
 
 
@@ -88,7 +88,7 @@ def _telling(call: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(call)
     def telling(step_id: str, *args: Any, **kwargs: Any) -> Any:
         out = call(step_id, *args, **kwargs)
-        return WindowOut(out.down, out.late, _told(f"{step_id}_metadata", out.meta))  # type: ignore[arg-type]
+        return WindowOut(out.down, out.late, _as_tuples(f"{step_id}_metadata", out.meta))  # type: ignore[arg-type]
 
     return telling
 

@@ -161,12 +161,12 @@ class Background:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._asleep = threading.Event()
-        self._told = threading.Event()
+        self._stop_request = threading.Event()
         self.error: BaseException | None = None
 
     @property
     def should_stop(self) -> bool:
-        return self._told.is_set()
+        return self._stop_request.is_set()
 
     @property
     def published(self) -> int:
@@ -197,7 +197,7 @@ class Background:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._told.set()
+        self._stop_request.set()
         if self._thread is not None:
             if self._loop is not None and self._thread.is_alive():
                 self._loop.call_soon_threadsafe(self._cancel)

@@ -125,8 +125,8 @@ class _Bound:
     def __init__(self, function: Callable[..., Any], context: Context, values: dict[str, Any]) -> None:
         self._function = function
         self._context = context
-        self._found = values
+        self._values = values
         self.__name__ = function.__name__
 
     def __call__(self) -> Any:
-        return self._function(self._context, **self._found)
+        return self._function(self._context, **self._values)

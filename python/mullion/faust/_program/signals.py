@@ -69,7 +69,7 @@ class _Call:
 
     def __init__(self, handler: Callable[..., Any], arguments: tuple[Any, ...], signal: Signal) -> None:
         self._handler = handler
-        self._given = arguments
+        self._arguments = arguments
         self._signal = signal
         self.__name__ = getattr(handler, "__name__", repr(handler))
 
@@ -79,6 +79,6 @@ class _Call:
         takes_more = any(one.kind is one.VAR_KEYWORD for one in parameters)
         takes_all = any(one.kind is one.VAR_POSITIONAL for one in parameters)
         places = sum(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in parameters)
-        arguments = self._given if takes_all else self._given[:places]
+        arguments = self._arguments if takes_all else self._arguments[:places]
         more = {"signal": self._signal} if takes_more or "signal" in named else {}
         return self._handler(*arguments, **more)

@@ -79,15 +79,15 @@ class Spoils:
         self._resolve = resolve
         self._sinks = list(sinks)
         named, self._events = names
-        self._held = named | self._events
+        self._value_names = named | self._events
         self._parents = {id(child): node for node in ast.walk(definition) for child in ast.iter_child_nodes(node)}
         before = -1
-        while before != len(self._held):
-            before = len(self._held)
+        while before != len(self._value_names):
+            before = len(self._value_names)
             for node in ast.walk(definition):
                 if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and self._is_held(node.value):
                     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                    self._held |= {one.id for one in targets if isinstance(one, ast.Name)}
+                    self._value_names |= {one.id for one in targets if isinstance(one, ast.Name)}
 
     def anywhere(self) -> bool:
         return self.within(self._definition)
@@ -99,13 +99,13 @@ class Spoils:
         return any(
             self._is_held(one) and not self._reads(one)
             if not isinstance(one, ast.AugAssign)
-            else isinstance(one.target, ast.Name) and one.target.id in self._held
+            else isinstance(one.target, ast.Name) and one.target.id in self._value_names
             for one in ast.walk(node)
         )
 
     def _is_held(self, node: ast.AST | None) -> bool:
         if isinstance(node, ast.Name):
-            return node.id in self._held and isinstance(node.ctx, ast.Load)
+            return node.id in self._value_names and isinstance(node.ctx, ast.Load)
         of = node.value if isinstance(node, ast.Attribute) and node.attr == "value" else None
         return isinstance(of, ast.Name) and of.id in self._events
 

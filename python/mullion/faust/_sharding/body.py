@@ -117,7 +117,7 @@ class Body:
             parameters = parameters[1:]
         self._stream = parameters[0] if parameters else ""
         set_ = set().union(*(bound_in(one) for one in source.definition.body))
-        self._given = {name: one for name, one in defaults.items() if name not in set_ and name != self._stream}
+        self._defaults = {name: one for name, one in defaults.items() if name not in set_ and name != self._stream}
         self._taken = {id(node) for node in taken(source)}
         self._parents = {
             id(child): node for node in ast.walk(source.definition) for child in ast.iter_child_nodes(node)
@@ -192,14 +192,14 @@ class Body:
             for node in ast.walk(part):
                 if isinstance(node, (ast.Import, ast.ImportFrom)):
                     self._hide(node, ast.unparse(node))
-                elif isinstance(node, ast.Name) and (id(node) in self._taken or node.id in self._given):
+                elif isinstance(node, ast.Name) and (id(node) in self._taken or node.id in self._defaults):
                     yield from self._use_of(node)
 
     def _names(self) -> Iterator[ast.Name]:
         """The names in the body that are defined outside of it."""
         for part in self._source.definition.body:
             for node in ast.walk(part):
-                if isinstance(node, ast.Name) and (id(node) in self._taken or node.id in self._given):
+                if isinstance(node, ast.Name) and (id(node) in self._taken or node.id in self._defaults):
                     yield node
 
     def _leads_to(self, name: ast.Name) -> tuple[ast.AST, Any]:
@@ -272,7 +272,7 @@ class Body:
         if isinstance(node, ast.Name):
             if id(node) in self._taken:
                 return self._around.get(node.id, MISSING)
-            return self._given.get(node.id, MISSING)
+            return self._defaults.get(node.id, MISSING)
         if isinstance(node, ast.Attribute):
             base = self._resolve(node.value)
             if isinstance(base, ModuleType):

@@ -35,30 +35,30 @@ class Each:
     """A dict, list or set in each of several ranges: reads use the last one, changes apply to all."""
 
     def __init__(self, values: Sequence[Any]) -> None:
-        self._held = list(values)
+        self._values = list(values)
 
     def __getitem__(self, name: Any) -> Any:
-        current = self._held[-1][name]
-        return wrap(current, [_item(value, name, current) for value in self._held])
+        current = self._values[-1][name]
+        return wrap(current, [_item(value, name, current) for value in self._values])
 
     def __setitem__(self, name: Any, value: Any) -> None:
-        for i, range_value in enumerate(self._held):
-            range_value[name] = of_range(value, i, len(self._held))
+        for i, range_value in enumerate(self._values):
+            range_value[name] = of_range(value, i, len(self._values))
 
     def __delitem__(self, name: Any) -> None:
-        del self._held[-1][name]
-        for value in self._held[:-1]:
+        del self._values[-1][name]
+        for value in self._values[:-1]:
             if not isinstance(value, dict) or name in value:
                 del value[name]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        getattr(self._held[-1], name)
+        getattr(self._values[-1], name)
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            n, results = len(self._held), []
-            for i, value in enumerate(self._held):
+            n, results = len(self._values), []
+            for i, value in enumerate(self._values):
                 arguments = [of_range(arg, i, n) for arg in args]
                 results.append(getattr(value, name)(*arguments, **{k: of_range(v, i, n) for k, v in kwargs.items()}))
             return wrap(results[-1], results)
@@ -66,31 +66,31 @@ class Each:
         return call
 
     def __iadd__(self, other: Any) -> Any:
-        for i, value in enumerate(self._held):
-            self._held[i] = _IADD(value, of_range(other, i, len(self._held)))
+        for i, value in enumerate(self._values):
+            self._values[i] = _IADD(value, of_range(other, i, len(self._values)))
         return self
 
     def __ior__(self, other: Any) -> Any:
-        for i, value in enumerate(self._held):
-            self._held[i] = _IOR(value, of_range(other, i, len(self._held)))
+        for i, value in enumerate(self._values):
+            self._values[i] = _IOR(value, of_range(other, i, len(self._values)))
         return self
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._held[-1])
+        return iter(self._values[-1])
 
     def __len__(self) -> int:
-        return len(self._held[-1])
+        return len(self._values[-1])
 
     def __contains__(self, item: object) -> bool:
-        return item in self._held[-1]
+        return item in self._values[-1]
 
     def __eq__(self, other: object) -> bool:
-        return bool(self._held[-1] == (other._held[-1] if isinstance(other, Each) else other))
+        return bool(self._values[-1] == (other._values[-1] if isinstance(other, Each) else other))
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return repr(self._held[-1])
+        return repr(self._values[-1])
 
 
 def wrap(current: Any, each: list[Any]) -> Any:
@@ -108,7 +108,7 @@ def wrap(current: Any, each: list[Any]) -> Any:
 def of_range(value: Any, i: int, n: int) -> Any:
     """Returns a value of user code in the ``i``-th of ``n`` ranges."""
     if isinstance(value, Each):
-        return copy.deepcopy(value._held[i])
+        return copy.deepcopy(value._values[i])
     each = getattr(value, "_each", None)
     if each is not None:
         if isinstance(each[i], _Failed):
@@ -125,7 +125,7 @@ def of_range(value: Any, i: int, n: int) -> Any:
 def plain(value: Any) -> Any:
     """Returns a value in the current range, without wrapper."""
     if isinstance(value, Each):
-        return value._held[-1]
+        return value._values[-1]
     each = getattr(value, "_each", None)
     return value if each is None else each[-1]
 

@@ -255,13 +255,13 @@ class KafkaBroker:
                 .options(**self.cluster.options.source())
                 .load()
             )
-        except PySparkException as theirs:
-            if "kafka" not in str(theirs) or "find" not in str(theirs):
+        except PySparkException as cause:
+            if "kafka" not in str(cause) or "find" not in str(cause):
                 raise
             raise UnsupportedError(
                 "This Spark session has not got Spark's connector to Kafka. Start it with --packages "
                 f"{self.session_options()['spark.jars.packages']}, or under that name in spark.jars.packages."
-            ) from theirs
+            ) from cause
 
 
 def _require_no_headers(topic: str, names: Sequence[str]) -> None:

@@ -97,9 +97,9 @@ def make(servers: At, topic: str, partitions: int = -1, config: Mapping[str, str
     new_topic = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=dict(config or {}))
     try:
         admin.create_topics([new_topic], request_timeout=WAIT_SECONDS)[topic].result()
-    except kafka.KafkaException as theirs:
-        if theirs.args[0].code() != kafka.KafkaError.TOPIC_ALREADY_EXISTS:
-            raise MullionError(f"Topic {topic!r} cannot be made in Kafka at {servers}: {theirs}") from theirs
+    except kafka.KafkaException as cause:
+        if cause.args[0].code() != kafka.KafkaError.TOPIC_ALREADY_EXISTS:
+            raise MullionError(f"Topic {topic!r} cannot be made in Kafka at {servers}: {cause}") from cause
 
 
 def topics(servers: At) -> list[str]:
@@ -157,8 +157,8 @@ def produce(
         try:
             fate = functools.partial(is_fate_of, row)
             _send(producer, topic, key, value, us // 1000, headers[row] if headers else (), fate)
-        except kafka.KafkaException as theirs:
-            is_fate_of(row, theirs.args[0])
+        except kafka.KafkaException as cause:
+            is_fate_of(row, cause.args[0])
         if refused:
             break
     producer.flush(WAIT_SECONDS)
@@ -242,8 +242,8 @@ def read_settled(servers: At, topic: str, number: int, seconds: float) -> list[R
 
     try:
         (end,) = _ends(connect(AdminClient, servers), [kafka.TopicPartition(topic, number)], committed=False)
-    except kafka.KafkaException as theirs:
-        raise MullionError(f"Topic {topic!r} cannot be read from Kafka at {servers}: {theirs}") from theirs
+    except kafka.KafkaException as cause:
+        raise MullionError(f"Topic {topic!r} cannot be read from Kafka at {servers}: {cause}") from cause
     return _read(servers, topic, {number: end}, seconds + WAIT_SECONDS)[number]
 
 
@@ -275,11 +275,11 @@ def _visible(servers: At, topics: Iterable[str]) -> tuple[dict[tuple[str, int], 
             ended = not any(map(operator.lt, visible, ends))
             if ended or time.monotonic() > until:
                 return dict(zip(places, visible, strict=True)), ended
-        except kafka.KafkaException as theirs:
+        except kafka.KafkaException as cause:
             # A new topic may have no leader yet.
-            if not theirs.args[0].retriable() or time.monotonic() > until:
+            if not cause.args[0].retriable() or time.monotonic() > until:
                 names = ", ".join(map(repr, topics))
-                raise MullionError(f"Kafka at {servers} does not say how far {names} can be read: {theirs}") from theirs
+                raise MullionError(f"Kafka at {servers} does not say how far {names} can be read: {cause}") from cause
         time.sleep(_ASKED_AGAIN_SECONDS)
     return {}, True
 
@@ -362,15 +362,15 @@ def _metadata(asking: Any, servers: At) -> Any:
     try:
         # Of all topics: a request for one may create it.
         return asking.list_topics(timeout=WAIT_SECONDS)
-    except kafka.KafkaException as theirs:
+    except kafka.KafkaException as cause:
         refused = _refusal(servers)
         if refused is not None:
             raise MullionError(
                 f"Kafka at {servers} rejects this program: {refused}. Check the options of the broker."
-            ) from theirs
+            ) from cause
         raise MullionError(
-            f"Kafka at {servers} does not answer: {theirs.args[0].str()}. Is it running, and can this machine reach it?"
-        ) from theirs
+            f"Kafka at {servers} does not answer: {cause.args[0].str()}. Is it running, and can this machine reach it?"
+        ) from cause
 
 
 def _refusal(servers: At) -> str | None:
@@ -404,8 +404,8 @@ def connect(kind: Any, servers: At, how: Mapping[str, Any] | None = None) -> Any
     ours = {"bootstrap.servers": str(servers), "log_level": 0, "logger": _SILENT}
     try:
         return kind({**ours, **(how or {}), **options.client()})
-    except kafka.KafkaException as theirs:
-        reason = options.hidden_in(theirs.args[0].str())
+    except kafka.KafkaException as cause:
+        reason = options.hidden_in(cause.args[0].str())
     # Without the original error, which may contain a secret.
     raise InvalidArgumentError(f"Kafka's client rejects an option of the broker: {reason}")
 

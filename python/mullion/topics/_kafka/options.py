@@ -86,7 +86,7 @@ class KafkaOptions(Mapping[str, str]):
     Raises :class:`InvalidArgumentError` for unknown options, and for missing ones that another requires.
     """
 
-    __slots__ = ("_given",)
+    __slots__ = ("_options",)
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         if not isinstance(options, (Mapping, type(None))):
@@ -94,40 +94,40 @@ class KafkaOptions(Mapping[str, str]):
                 f"options is of the type {type(options).__name__}. Write a dict, such as "
                 "{'security.protocol': 'SASL_SSL', 'sasl.mechanism': 'PLAIN', 'sasl.username': ..., ...}."
             )
-        self._given = {_name(name): _text(name, value) for name, value in (options or {}).items()}
+        self._options = {_name(name): _text(name, value) for name, value in (options or {}).items()}
         self._require_whole()
 
     def __getitem__(self, name: str) -> str:
-        return self._given[name]
+        return self._options[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._given)
+        return iter(self._options)
 
     def __len__(self) -> int:
-        return len(self._given)
+        return len(self._options)
 
     def __eq__(self, other: object) -> bool:
-        return self._given == (other._given if isinstance(other, KafkaOptions) else other)
+        return self._options == (other._options if isinstance(other, KafkaOptions) else other)
 
     def __hash__(self) -> int:
-        return hash(frozenset(self._given.items()))
+        return hash(frozenset(self._options.items()))
 
     def __repr__(self) -> str:
-        return "{" + ", ".join(f"{name!r}: ..." for name in self._given) + "}"
+        return "{" + ", ".join(f"{name!r}: ..." for name in self._options) + "}"
 
     def client(self) -> dict[str, str]:
         """The options of librdkafka."""
         not_its_own = (CONNECTOR, CLIENT, DATA_LOSS)
-        own = {name: value for name, value in self._given.items() if not name.startswith(not_its_own)}
+        own = {name: value for name, value in self._options.items() if not name.startswith(not_its_own)}
         return own | self._beginning_with(CLIENT)
 
     def source(self) -> dict[str, str]:
         """The options of Spark's source of streams."""
-        return {name: value for name, value in self._given.items() if name == DATA_LOSS} | self.connector()
+        return {name: value for name, value in self._options.items() if name == DATA_LOSS} | self.connector()
 
     def connector(self) -> dict[str, str]:
         """The options of Spark's connector, for reading and writing."""
-        options = self._given
+        options = self._options
         shared = {name: value for name, value in options.items() if name in _BOTH}
         if shared.get("ssl.endpoint.identification.algorithm") == "none":
             shared["ssl.endpoint.identification.algorithm"] = ""
@@ -146,16 +146,16 @@ class KafkaOptions(Mapping[str, str]):
 
     def hidden_in(self, text: str) -> str:
         """A text without the values of options that may be secret."""
-        for name, value in self._given.items():
+        for name, value in self._options.items():
             if value and name.removeprefix(CONNECTOR).removeprefix(CLIENT) not in _SHOWN:
                 text = text.replace(value, "***")
         return text
 
     def _beginning_with(self, prefix: str) -> dict[str, str]:
-        return {name[len(prefix) :]: value for name, value in self._given.items() if name.startswith(prefix)}
+        return {name[len(prefix) :]: value for name, value in self._options.items() if name.startswith(prefix)}
 
     def _require_whole(self) -> None:
-        options = self._given
+        options = self._options
         protocol = options.get("security.protocol", "PLAINTEXT")
         if protocol not in PROTOCOLS:
             raise InvalidArgumentError(f"security.protocol is not one of {', '.join(PROTOCOLS)}.")
@@ -176,7 +176,7 @@ class KafkaOptions(Mapping[str, str]):
         self._require_files()
 
     def _require_login(self) -> None:
-        options = self._given
+        options = self._options
         mechanism = options.get("sasl.mechanism")
         if mechanism is None:
             raise InvalidArgumentError(
@@ -199,7 +199,7 @@ class KafkaOptions(Mapping[str, str]):
             )
 
     def _require_files(self) -> None:
-        options = self._given
+        options = self._options
         for name in ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location"):
             if name in options and not Path(options[name]).is_file():
                 raise InvalidArgumentError(

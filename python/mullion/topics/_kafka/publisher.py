@@ -195,11 +195,11 @@ class _Waiting:
     """Rows stored by Spark."""
 
     def __init__(self, outputs: DataFrame, size: int) -> None:
-        self._made = outputs
+        self._outputs = outputs
         self._size = size
 
     def __iter__(self) -> Iterator[Row]:
-        pieces = self._made.where("rows IS NOT NULL").select("rows")
+        pieces = self._outputs.where("rows IS NOT NULL").select("rows")
         for row in pieces.coalesce(1 + self._size // _IN_HAND).toLocalIterator():
             yield from _rows_in(row.rows)
 

@@ -211,8 +211,8 @@ class Transactions:
             try:
                 self._producer.commit_transaction(1.0)
                 return
-            except _kafka_client.client().KafkaException as theirs:
-                if not theirs.args[0].retriable():
+            except _kafka_client.client().KafkaException as cause:
+                if not cause.args[0].retriable():
                     raise
                 before, remaining = remaining, len(self._producer)
                 if remaining < before:
@@ -225,10 +225,10 @@ class Transactions:
         kafka = _kafka_client.client()
         try:
             yield
-        except kafka.KafkaException as theirs:
-            error = theirs.args[0]
+        except kafka.KafkaException as cause:
+            error = cause.args[0]
             if error.code() == kafka.KafkaError.MSG_SIZE_TOO_LARGE and batch is not None:
-                raise self._why_too_large(batch) from theirs
+                raise self._why_too_large(batch) from cause
             doing = "begin" if batch is None else f"publish batch {batch}"
             fenced = (
                 kafka.KafkaError._FENCED,
@@ -242,11 +242,11 @@ class Transactions:
                     f"Kafka at {self._servers} takes nothing from this one any more, or the batch took longer than "
                     f"{TRANSACTION_SECONDS} s to send. Two at once would publish batches twice: let one of them run; a "
                     "program of its own needs a checkpoint of its own."
-                ) from theirs
+                ) from cause
             raise MullionError(
                 f"The query {self._query} could not {doing} in Kafka at {self._servers}: {error.str()}. Run again, it "
                 "continues from its checkpoint, and checks which batches are in topics."
-            ) from theirs
+            ) from cause
 
     def _limit_of(self, topic: str) -> int | None:
         return _kafka_client.limit_of(self._servers, topic)
@@ -292,8 +292,8 @@ def _again(call: Any) -> None:
         try:
             call(_kafka_client.WAIT_SECONDS)
             return
-        except kafka.KafkaException as theirs:
-            if not theirs.args[0].retriable() or time.monotonic() > until:
+        except kafka.KafkaException as cause:
+            if not cause.args[0].retriable() or time.monotonic() > until:
                 raise
 
 
