@@ -260,7 +260,7 @@ def test_a_key_that_is_an_aggregate_is_rejected(rows: DataFrame) -> None:
 
 
 def test_a_key_that_is_a_session_of_sparks_is_rejected_with_ours(spark: SparkSession, rows: DataFrame) -> None:
-    """Spark merges such sessions in aggregates of its own only: a key would be one for each row."""
+    """Spark merges such sessions only in its own aggregates. As a key, each row would have its own session."""
     session = F.session_window("ts", "10 seconds")
     before = rows.withColumn("s", session)
     keys: list[tuple[DataFrame, Any]] = [
@@ -273,7 +273,7 @@ def test_a_key_that_is_a_session_of_sparks_is_rejected_with_ours(spark: SparkSes
     for frame, key in keys:
         with pytest.raises(UnsupportedError, match=r"session_window.*Session\(gap\)"):
             windowed(frame, TEN, by=["k", key], time="ts").agg(n())
-    # Of an aggregate they are merged, and a key as any other.
+    # The result of an aggregate has merged sessions, which can be a key.
     merged = rows.groupBy("k", session.alias("s")).agg(n())
     with pytest.warns(DroppedRowsWarning):
         panes = windowed(merged, TEN, by=["k", F.col("s").alias("key")], time="s").agg(n())
@@ -312,7 +312,7 @@ def clamped(start: int, end: int) -> tuple[int, int]:
 
 
 def windows_of(window: Tumbling | Sliding, t: int) -> Counter[tuple[int, int]]:
-    """The windows that hold a time, by whole numbers that know no end."""
+    """The windows that hold a time, computed with integers of any size."""
     size, slide = (window.size_us, window.slide_us) if isinstance(window, Sliding) else (window.size_us,) * 2
     start = (t - window.offset_us) // slide * slide + window.offset_us
     return Counter(clamped(s, s + size) for s in range(start, t - size, -slide))
@@ -330,7 +330,7 @@ def test_times_at_the_ends_of_their_range_neither_wrap_nor_fail_in_a_batch(spark
         return panes_by_time
 
     for window in windows_at_the_ends():
-        # Windows that would begin before time begin with it, and are as many as they are.
+        # Windows that would begin before the first timestamp are clamped to it, and none is missing.
         assert panes_in_a_batch(window) == {t: windows_of(window, t) for t in ENDS}, window
     around = panes_in_a_batch(Around("10 seconds", "5 seconds"))
     assert around == {t: Counter([clamped(t - 10 * SECOND, t + 5 * SECOND + 1)]) for t in ENDS}
@@ -361,10 +361,10 @@ def test_times_at_the_ends_of_their_range_neither_wrap_nor_fail_in_a_stream(
     )
     shown = panes.select("k", *bounds_of("window"), "pane", "times", F.col("late_row.t").alias("late"))
     with ClockedQuery(shown, checkpoint=tmp_path / "checkpoint") as query:
-        # The first rows are at the beginning of time: their panes end before the epoch and close at once.
+        # The first rows have the first timestamps: their panes end before the epoch and close at once.
         feed.write([(t, "first") for t in ENDS if t < 0])
         first = query.settle()
-        # A row at the end of time moves the clock there. What ends there cannot close: no clock is past it.
+        # A row with the last timestamp moves the clock there. Panes that end there cannot close, because no clock is later.
         feed.write([(t, "last") for t in ENDS if t > 0])
         last = query.settle()
         feed.write([(t, "again") for t in ENDS])

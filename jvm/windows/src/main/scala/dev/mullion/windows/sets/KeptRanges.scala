@@ -13,7 +13,7 @@ package dev.mullion.windows.sets
   * A range is stale when it ends no later than the start of the last range that had started `expires` before the clock.
   *
   * @param expires
-  *   the time that a range is retention; none for ever
+  *   the time after which a range expires; none if it never does
   */
 final class KeptRanges(val size: Long, val step: Long, expires: Option[Long]) extends Serializable {
   private val forEver = expires.isEmpty

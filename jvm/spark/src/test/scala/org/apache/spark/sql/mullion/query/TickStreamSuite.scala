@@ -18,7 +18,7 @@ class TickStreamSuite extends MullionSuite {
     assertEquals(again.latestOffset(tick, all), tick)
   }
 
-  test("an offset of a checkpoint that has known starts alone is read") {
+  test("an offset of a checkpoint that recorded only starts is read") {
     assertEquals(new TickStream().deserializeOffset("3").json, "3")
     assertEquals(new TickStream().latestOffset(new TickStream().deserializeOffset("3"), all).json, "4")
   }
