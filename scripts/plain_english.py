@@ -109,11 +109,9 @@ def names(file: Path, source: str) -> Iterator[tuple[int, str]]:
         yield from ((source.count("\n", 0, name.start()) + 1, name[1]) for name in SCALA_NAME.finditer(source))
     elif file.suffix == ".py":
         for node in ast.walk(ast.parse(source)):
-            if isinstance(getattr(node, "ctx", ast.Store()), ast.Store) and not isinstance(
-                node, ast.keyword | ast.alias
-            ):
+            if not isinstance(node, ast.keyword | ast.alias) and not isinstance(getattr(node, "ctx", None), ast.Load):
                 named = (getattr(node, field, None) for field in ("id", "attr", "arg", "name"))
-                yield from ((node.lineno, name.lstrip("_")) for name in named if isinstance(name, str))
+                yield from ((getattr(node, "lineno", 0), name.lstrip("_")) for name in named if isinstance(name, str))
 
 
 def faults(file: Path) -> Iterator[tuple[int, str]]:

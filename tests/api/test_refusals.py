@@ -364,7 +364,7 @@ def test_times_at_the_ends_of_their_range_neither_wrap_nor_fail_in_a_stream(
         # The first rows have the first timestamps: their panes end before the epoch and close at once.
         feed.write([(t, "first") for t in ENDS if t < 0])
         first = query.settle()
-        # A row with the last timestamp moves the clock there. Panes that end there cannot close, because no clock is later.
+        # A row with the last timestamp moves the clock there. Panes that end there stay open: no clock is later.
         feed.write([(t, "last") for t in ENDS if t > 0])
         last = query.settle()
         feed.write([(t, "again") for t in ENDS])

@@ -77,7 +77,7 @@ def rows_of(spark: SparkSession, microseconds: list[int | None]) -> DataFrame:
 
 
 @pytest.mark.parametrize("conf", [{}, INTERPRETED], ids=["generated", "interpreted"])
-def test_the_functions_give_what_their_definitions_say(spark: SparkSession, conf: dict[str, str]) -> None:
+def test_the_functions_equal_their_definitions(spark: SparkSession, conf: dict[str, str]) -> None:
     rng = random.Random(4)
     microseconds = times(rng)
     cases: list[tuple[Column, Callable[[int, int, int, int], Any], tuple[int, int, int]]] = []
@@ -157,7 +157,7 @@ def test_a_gap_may_be_each_rows_own(spark: SparkSession) -> None:
     ]
 
 
-def test_the_functions_are_columns_with_the_types_that_they_say(spark: SparkSession) -> None:
+def test_the_functions_are_columns_with_the_documented_types(spark: SparkSession) -> None:
     rows = rows_of(spark, [0])
     interval = "struct<start:timestamp,end:timestamp>"
     for column, kind in (

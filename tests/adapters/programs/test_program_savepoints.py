@@ -343,7 +343,7 @@ def test_timers_of_faust_are_called_in_other_partitions_as_often_as_in_a_program
     assert messages["moved"] == messages["alone"]
 
 
-def test_what_a_savepoint_of_a_program_left_that_was_killed_is_removed_by_the_next(
+def test_leftovers_of_a_killed_savepoint_of_a_program_are_removed_by_the_next(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broker = f"dir:{tmp_path / 'topics'}"
@@ -370,7 +370,7 @@ def test_what_a_savepoint_of_a_program_left_that_was_killed_is_removed_by_the_ne
     assert {file.name for file in (tmp_path / "to").glob(".*")} == set()
 
 
-def test_a_program_that_ran_into_a_batch_or_runs_has_no_savepoint(
+def test_a_running_or_interrupted_program_has_no_savepoint(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broker = f"dir:{tmp_path / 'topics'}"

@@ -169,7 +169,7 @@ class LeftInputs:
 class _Keys:
     """The keys of a stage in one task, with their logics in this batch and their state records.
 
-    ``left``: the keys that Python processes in this batch, each with its first phase (``OF_VALUES``, ``OF_TIME``,
+    ``phases``: the keys that Python processes in this batch, each with its first phase (``OF_VALUES``, ``OF_TIME``,
     ``OF_END``); ``None`` for all keys. The JVM has processed the other keys and the earlier phases.
     """
 
@@ -336,7 +336,7 @@ class Stage:
         return Logics(self.plan.steps[self.step].step_id, self.key, self.classes, self.resumes)
 
     def make(self, logics: Logics, state: Any, now_us: int) -> KeyLogic:
-        """The logic of a new key (``kept=None``) or of stored state."""
+        """The logic of a new key (``state=None``) or of stored state."""
         planned = self.plan.steps[self.step]
         if planned.kind == "window":
             logic: KeyLogic = planned.does.of_key(state, now_us, logics)
