@@ -41,7 +41,7 @@ CASES = [
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_batch_gives_what_a_stream_closes_with(spark: SparkSession, tmp_path: Path, case: Case) -> None:
+def test_a_batch_returns_the_closing_results_of_a_stream(spark: SparkSession, tmp_path: Path, case: Case) -> None:
     rng = random.Random(f"{SEED} {case.name}")
     keys = [None, "", *(f"key {i}" for i in range(20))]
     # Rows without time, before the epoch, on edges, in gaps, and far from others.

@@ -105,9 +105,7 @@ def test_panes_hold_the_first_row_of_each_id_and_leave_nothing_behind(
 
 
 @pytest.mark.parametrize("window", [Tumbling("10 seconds"), Session("10 seconds")])
-def test_ids_that_stand_in_chunks_are_known_when_the_pane_fires(
-    spark: SparkSession, tmp_path: Path, window: Window
-) -> None:
+def test_ids_in_chunks_count_once_when_the_pane_fires(spark: SparkSession, tmp_path: Path, window: Window) -> None:
     feed = Feed(tmp_path / "in", COLUMNS)
     query = ClockedQuery(panes_of(feed.stream(spark), window), checkpoint=tmp_path / "at")
     try:
@@ -125,7 +123,7 @@ def test_ids_that_stand_in_chunks_are_known_when_the_pane_fires(
         query.stop()
 
 
-def test_a_batch_gives_what_a_stream_closes_with(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_batch_returns_the_closing_results_of_a_stream(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", COLUMNS)
     chance = random.Random(1)
     # The rows of one file keep their order.
@@ -138,7 +136,7 @@ def test_a_batch_gives_what_a_stream_closes_with(spark: SparkSession, tmp_path: 
         assert values_of(panes_of(feed.batch(spark), window).collect()) == wanted_of(window, rows), window
 
 
-def test_a_checkpoint_is_of_the_ids_that_it_was_begun_with(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_query_with_other_ids_is_rejected_by_the_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", COLUMNS)
     feed.write([(SECOND, "a", 1, 1)])
 
@@ -156,7 +154,7 @@ def test_a_checkpoint_is_of_the_ids_that_it_was_begun_with(spark: SparkSession, 
     run()
 
 
-def test_what_cannot_be_an_id_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_unsupported_id_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     rows = Feed(tmp_path / "in", COLUMNS).stream(spark)
     with pytest.raises(UnknownColumnError, match=r"dedupe_by='ids': .* Did you mean 'id'\?"):
         panes_of(rows, Tumbling("10 seconds"), dedupe_by="ids")

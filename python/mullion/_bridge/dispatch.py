@@ -112,7 +112,7 @@ def open_panes(spark: SparkSession, of: Any, which: int, panes: DataFrame | None
 
 
 def recover(spark: SparkSession, checkpoint: str) -> int:
-    """Takes a checkpoint that has lost state back to an earlier batch; how many batches that is."""
+    """Resets a checkpoint that has lost state to an earlier batch. Returns the number of batches to repeat."""
     ready(spark)
     return connect.recover(spark, checkpoint) if is_remote(spark) else jvm.recover(spark, checkpoint)
 

@@ -20,7 +20,7 @@ LIMIT = 3
 LATER: Any = [1]
 
 
-def test_a_lambda_is_read_as_what_it_computes() -> None:
+def test_a_lambda_is_translated_into_its_expression() -> None:
     assert reader.read(lambda acc, x: (acc[0] + x["n"] * LIMIT, acc[1] + 1)) == Function(
         ("acc", "x"),
         Tuple(
@@ -38,14 +38,14 @@ def test_a_lambda_is_read_as_what_it_computes() -> None:
     )
 
 
-def test_of_several_lambdas_on_a_line_each_is_its_own() -> None:
+def test_each_of_several_lambdas_on_a_line_is_found() -> None:
     one, other, third = (lambda x: x + 1), (lambda x: x + 2), (lambda x: x + 1)
     assert [reader.read(each).result for each in (one, other, third)] == [
         Operation("+", (Argument("x"), Const(n))) for n in (1, 2, 1)
     ]
 
 
-def test_of_several_lambdas_on_a_line_that_give_constants_each_gives_its_own() -> None:
+def test_each_of_several_constant_lambdas_on_a_line_is_found() -> None:
     # Python 3.12 has no position for a constant that is the only result of a function.
     functions = compiled("f = [lambda: 0, lambda: False, lambda: 0.0, lambda x: 0, lambda x=1: 0, lambda *x: 0]\n", "c")
     read = [lambda_source_of(each) for each in functions]  # type: ignore[attr-defined]
@@ -134,7 +134,7 @@ FOLDS = {
 
 
 @pytest.mark.parametrize(("name", "start"), [("dict", {"n": 1}), ("list", [4, 5])])
-def test_an_accumulator_that_is_changed_is_what_it_is_afterwards(name: str, start: Any) -> None:
+def test_a_changed_accumulator_has_its_new_value(name: str, start: Any) -> None:
     function = compiled(FOLDS[name], f"fold-{name}")
     reading = reader.read(function)
     assert reading.changes == {"acc"}

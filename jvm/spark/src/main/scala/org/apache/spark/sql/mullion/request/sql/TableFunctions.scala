@@ -66,15 +66,15 @@ object TableFunctions {
       "mullion_open_panes",
       SqlPanes.parameters,
       tables = 0,
-      s"_FUNC_(${SqlPanes.parameters.mkString(", ")}) - Why the panes that are open in a query's checkpoint are open.",
+      s"_FUNC_(${SqlPanes.parameters.mkString(", ")}) - The reasons why panes in a query's checkpoint are open.",
       arguments => panes("open_panes", "mullion_open_panes", arguments)
     ),
     TableFunction(
       SqlTogether.name,
       Nil,
       tables = 0,
-      "_FUNC_(name => TABLE(panes), name => TABLE(panes), ...) - Puts the panes of several windows into one table. Each row has " +
-        "the name of its window first. Windows over the same stream share an operator.",
+      "_FUNC_(name => TABLE(panes), name => TABLE(panes), ...) - Emits the panes of several windows in one table. The first column " +
+        "is the name of the window. Windows over the same stream share an operator.",
       arguments => SqlTogether(arguments)
     ),
     TableFunction(
@@ -97,8 +97,8 @@ object TableFunctions {
       "mullion_recover",
       Seq("checkpoint"),
       tables = 0,
-      "_FUNC_(checkpoint) - Takes a checkpoint that has lost state back to an earlier batch, and gives how many batches " +
-        "the query does again.",
+      "_FUNC_(checkpoint) - Resets a checkpoint that has lost state to an earlier batch. Returns the number of batches " +
+        "that will run again.",
       arguments => recover(arguments)
     )
   )
