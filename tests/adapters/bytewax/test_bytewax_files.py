@@ -131,7 +131,9 @@ def _compared(spark: SparkSession, folder: Path, round_: int) -> None:
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("round_", range(40))
-def test_files_give_what_they_give_the_released_package(spark: SparkSession, tmp_path: Path, round_: int) -> None:
+def test_files_give_the_same_results_as_in_the_released_package(
+    spark: SparkSession, tmp_path: Path, round_: int
+) -> None:
     _compared(spark, tmp_path, round_)
 
 
@@ -151,7 +153,7 @@ def _in_the_jvm(spark: SparkSession, file: Path, mapper: Callable[[Any], Any]) -
     return out
 
 
-def test_json_that_does_not_come_from_a_file_is_left_to_python() -> None:
+def test_python_reads_json_that_does_not_come_from_a_file() -> None:
     flow = our_dataflow.Dataflow("items")
     items = our_op.input("in", flow, our_testing.TestingSource(['{"n": 1}']))
     our_op.output("out", our_op.map("of", items, lambda line: json.loads(line)["n"]), our_testing.TestingSink([]))
@@ -202,7 +204,7 @@ def _read(line: str) -> Any:
     )
 
 
-def test_what_the_jvm_reads_of_texts_is_what_python_reads(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_jvm_reads_the_same_values_from_texts_as_python(spark: SparkSession, tmp_path: Path) -> None:
     """JSON, times, floats and ints of 3,000 random lines."""
     random_ = random.Random(f"{SEED} texts")
     lines = [json.dumps(_texts(random_), ensure_ascii=False) for _ in range(3000)]
@@ -230,8 +232,8 @@ ODD = (
 
 
 @pytest.mark.parametrize("delimiter", ["", ","])
-def test_lines_that_are_sure_are_those_that_python_reads(spark: SparkSession, tmp_path: Path, delimiter: str) -> None:
-    """Of 300 files with bytes of all sorts."""
+def test_lines_that_the_jvm_finds_are_those_of_python(spark: SparkSession, tmp_path: Path, delimiter: str) -> None:
+    """Compares the lines of 300 files with random bytes."""
     random_ = random.Random(f"{SEED} ranges {delimiter}")
     file = tmp_path / "bytes"
     sure = 0
