@@ -22,9 +22,9 @@ TypeOf = Callable[[Expression], DataType]
 class Aggregate(ABC):
     """An aggregate over the rows of a pane. Two aggregates are equal if their texts are."""
 
-    __slots__ = ("_given", "_text", "columns", "inputs")
+    __slots__ = ("_parameters", "_text", "columns", "inputs")
 
-    _given: tuple[Any, ...]
+    _parameters: tuple[Any, ...]
     _text: str
 
     columns: frozenset[str]
@@ -38,7 +38,7 @@ class Aggregate(ABC):
 
     def __init__(self, text: str, *inputs: Expression, arguments: tuple[Any, ...] = ()) -> None:
         object.__setattr__(self, "_text", text)
-        object.__setattr__(self, "_given", arguments)
+        object.__setattr__(self, "_parameters", arguments)
         object.__setattr__(self, "inputs", inputs)
         object.__setattr__(self, "columns", frozenset().union(*(of.columns for of in inputs)))
 

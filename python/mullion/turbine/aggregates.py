@@ -201,7 +201,7 @@ class StdDev(OfSample):
 
     def _column(self, type_of: TypeOf) -> Column:
         column, _ = numeric(self, type_of)
-        return sf.stddev_samp(column) if self._given[0] else sf.stddev_pop(column)
+        return sf.stddev_samp(column) if self._parameters[0] else sf.stddev_pop(column)
 
 
 @final
@@ -212,7 +212,7 @@ class Variance(OfSample):
 
     def _column(self, type_of: TypeOf) -> Column:
         column, _ = numeric(self, type_of)
-        return sf.var_samp(column) if self._given[0] else sf.var_pop(column)
+        return sf.var_samp(column) if self._parameters[0] else sf.var_pop(column)
 
 
 @final
@@ -232,7 +232,7 @@ class Percentile(Aggregate):
         super().__init__(source, expression, arguments=(checked, accuracy))
 
     def _column(self, type_of: TypeOf) -> Column:
-        return sf.percentile_approx(numeric(self, type_of)[0], *self._given)
+        return sf.percentile_approx(numeric(self, type_of)[0], *self._parameters)
 
 
 @final
@@ -253,7 +253,7 @@ class Percentiles(Aggregate):
         super().__init__(source, expression, arguments=(checked, accuracy))
 
     def _column(self, type_of: TypeOf) -> Column:
-        return sf.percentile_approx(numeric(self, type_of)[0], *self._given)
+        return sf.percentile_approx(numeric(self, type_of)[0], *self._parameters)
 
 
 @final
@@ -283,7 +283,7 @@ class ApproxDistinct(Aggregate):
         super().__init__(source, expression, arguments=(float(error),))
 
     def _column(self, type_of: TypeOf) -> Column:
-        return sf.approx_count_distinct(self.inputs[0].to_column(), *self._given)
+        return sf.approx_count_distinct(self.inputs[0].to_column(), *self._parameters)
 
 
 @final
@@ -299,7 +299,7 @@ class ApproxTop(Aggregate):
         super().__init__(f"ApproxTop({text}, {k})", expression, arguments=(k,))
 
     def _column(self, type_of: TypeOf) -> Column:
-        return sf.call_function("approx_top_k", self.inputs[0].to_column(), sf.lit(self._given[0]))
+        return sf.call_function("approx_top_k", self.inputs[0].to_column(), sf.lit(self._parameters[0]))
 
 
 @final

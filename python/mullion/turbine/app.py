@@ -285,7 +285,7 @@ class App(_App):
             return "none yet"
         return f"{count} open pane{'s' if count != 1 else ''}"
 
-    def _found(self) -> Sequence[Named]:
+    def _found_parts(self) -> Sequence[Named]:
         parts = []
         for subscription in self.subscriptions:
             where = where_of(subscription.function)

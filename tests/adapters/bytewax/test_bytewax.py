@@ -271,7 +271,7 @@ def test_operators_of_one_s_own_and_steps_in_a_row(spark: SparkSession) -> None:
         (lambda s: untyped.key_rm("k", untyped.map("m", s, lambda item: 7)), "key_on"),
         (lambda s: untyped.count_final("c", s, lambda item: 7), "whose key is int"),
         (lambda s: untyped.flatten("f", untyped.map("m", s, lambda item: 7)), "not iterable"),
-        (lambda s: untyped.flat_map_batch("f", s, lambda items: 7), "not iterable"),
+        (lambda s: untyped.flat_map_batch("f", s, lambda items: 7), "iterated over"),
         (lambda s: untyped.map("m", s, lambda item: iter(())), "cannot be sent"),
     ],
 )

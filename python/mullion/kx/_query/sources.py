@@ -110,12 +110,12 @@ class FromFile(Reader):
             reader = reader.option("inferSchema", "true")
         try:
             return reader.load(self.path)
-        except Exception as theirs:
+        except Exception as cause:
             raise InvalidArgumentError(
                 f"sp.read.from_file({self.path!r}) cannot say what columns there are: "
-                f"{str(theirs).splitlines()[0]} Give the path of files that are there, or say which columns with "
+                f"{str(cause).splitlines()[0]} Give the path of files that are there, or say which columns with "
                 "schema='time timestamp, price double'."
-            ) from theirs
+            ) from cause
 
 
 @final

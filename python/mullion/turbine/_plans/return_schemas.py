@@ -16,14 +16,14 @@ class Returns:
     """The schemas that the callbacks of a query have returned since the program started."""
 
     def __init__(self) -> None:
-        self._known: dict[str, pa.Schema] = {}
+        self._schemas: dict[str, pa.Schema] = {}
 
     def __getitem__(self, name: str) -> pa.Schema | None:
-        return self._known.get(name)
+        return self._schemas.get(name)
 
     def take(self, name: str, what: str, encoded: bytes) -> None:
         """Records a schema that a callback returned; raises :class:`FunctionError` if it does not fit earlier ones."""
-        before, now = self._known.get(name), schema_in(encoded)
+        before, now = self._schemas.get(name), schema_in(encoded)
         if before is not None:
             differs = callback_schemas.difference(before, now)
             if differs is not None:
@@ -32,8 +32,8 @@ class Returns:
                     "without values may be null."
                 )
             now = callback_schemas.merged(before, now)
-        self._known[name] = now
+        self._schemas[name] = now
 
     def is_known(self, name: str) -> bool:
         """Returns True if the types of all columns of a callback are known."""
-        return name in self._known and not any(pa.types.is_null(field.type) for field in self._known[name])
+        return name in self._schemas and not any(pa.types.is_null(field.type) for field in self._schemas[name])

@@ -124,8 +124,8 @@ def _value_of(node: Any) -> Any:
             return bytes.fromhex(data)
         case {"name": str(name)}:
             return _NAMES[name]
-        case {"call": str(name), "args": list(given)}:
-            args = [_value_of(each) for each in given]
+        case {"call": str(name), "args": list(arguments)}:
+            args = [_value_of(each) for each in arguments]
             named = {key: _value_of(value) for key, value in node.get("named", {}).items()}
             if name == _OTHERWISE:
                 when, value = args
