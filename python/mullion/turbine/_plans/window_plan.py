@@ -34,8 +34,6 @@ from mullion.turbine._plans.return_schemas import Returns
 from mullion.turbine._plans.schema_probe import rows_given
 from mullion.turbine._plans.topic_rows import on_event_time, require_columns, timed, with_arrival
 from mullion.turbine._process.callbacks import (
-    CLOSE,
-    EARLY,
     FAILED,
     PROCESS,
     RECEIVED,
@@ -51,7 +49,7 @@ from mullion.turbine._process.subscription import Subscription
 from mullion.turbine._process.window_rows import WindowRows
 from mullion.turbine._process.worker import Process
 from mullion.turbine._spec import KAFKA_TIME, Spec
-from mullion.turbine.aggregates import Aggregate, Multi, Sum
+from mullion.turbine.aggregates import Aggregate, Sum
 from mullion.turbine.functions import Expression, column_of
 from mullion.turbine.windowing import TurbineWindow
 from mullion.windows import Early, Window
@@ -166,40 +164,26 @@ class Plan(ABC):
         """A description of each callback of the query, by name."""
         texts = {}
         for window in self.windows.values():
-            for called in filter(None, self.called(window)):
+            callbacks = self.pane_callbacks(window)
+            for called in filter(None, (callbacks.early, callbacks.close)):
                 texts[called.name] = f"{called.parameter}= of the window {window.name!r} ({place_of(called.function)})"
         return texts
-
-    def called(self, window: TurbineWindow) -> tuple[Called | None, Called]:
-        """The early callback and the close callback."""
-        callbacks = window.spec.callbacks
-        suffix = "_each" if callbacks.each else ""
-        early = None
-        if callbacks.early is not None:
-            early = self._callback_of(EARLY, window.name, f"on_early_fire{suffix}", callbacks.early)
-        return early, self._callback_of(CLOSE, window.name, f"on_close{suffix}", callbacks.close)
 
     def process(self) -> Process:
         """``process``, for workers."""
         options, subscription = self.subscription.options, self.subscription
         injected = (KAFKA_TIME,) if options.with_kafka_timestamp else ()
-        called = self._callback_of(PROCESS, subscription.name, PROCESS, subscription.function)
+        name, topic = subscription.name, subscription.topic_of(PROCESS, subscription.name)
+        called = Called(PROCESS, PROCESS, subscription.function, topic, name, self.returns[f"{name}.{PROCESS}"])
         own = None if subscription.makes_windows else frozenset(subscription.windows)
-        return Process(subscription.name, called, injected, options.on_error, options.dead_letter, self.counts, own)
+        return Process(name, called, injected, options.on_error, options.dead_letter, self.counts, own)
 
     def pane_callbacks(self, window: TurbineWindow) -> PaneCallbacks:
         """The callbacks of a window, for workers."""
-        spec = window.spec
-        early, close = self.called(window)
-        return PaneCallbacks(
-            spec.name,
-            spec.key,
-            tuple(spec.parts),
-            isinstance(spec.value, Multi),
-            self.integers.get(spec.name, frozenset()),
-            spec.callbacks.each,
-            close,
-            early,
+        integers = self.integers.get(window.name, frozenset())
+        topic_of = self.subscription.topic_of
+        return PaneCallbacks.of(
+            window.spec, integers, lambda kind: topic_of(kind, window.name), self.returns.__getitem__
         )
 
     def callbacks_of(self, windows: Sequence[WindowInQuery]) -> CallbacksOfWindows:
@@ -267,10 +251,6 @@ class Plan(ABC):
         # All rows of one call of ``produce`` have the same columns.
         came = jvm.per_text(topic.sparkSession, sf.col(COLUMNS), has_columns(*needs))
         return self._lacking[spec.name].counted(came)
-
-    def _callback_of(self, kind: str, of: str, parameter: str, function: Callable[..., Any]) -> Called:
-        schema = self.returns[f"{of}.{kind}"]
-        return Called(kind, parameter, function, self.subscription.topic_of(kind, of), of, schema)
 
 
 def _is_integer_sum(part: Aggregate, type_of: Callable[[Expression], T.DataType]) -> bool:

@@ -30,7 +30,9 @@ from mullion.errors import FunctionError
 from mullion.topics._outputs import Note, Output, carried
 from mullion.turbine._process import callback_schemas
 from mullion.turbine._process.source import place_of
-from mullion.turbine._spec import END, START, Window, called
+from mullion.turbine._spec import END, START, Spec, Window
+from mullion.turbine._spec import called as name_of
+from mullion.turbine.aggregates import Multi
 from mullion.turbine.state import save_changes
 
 _Item = TypeVar("_Item")
@@ -159,13 +161,33 @@ class PaneCallbacks:
     close: Called
     early: Called | None
 
+    @classmethod
+    def of(
+        cls,
+        spec: Spec,
+        integers: frozenset[str],
+        topic: Callable[[str], str | None],
+        schema: Callable[[str], pa.Schema | None] = lambda name: None,
+    ) -> PaneCallbacks:
+        """The callbacks of a window: ``topic`` by the kind of callback, the schema of earlier results by its name."""
+        suffix = "_each" if spec.callbacks.each else ""
+
+        def called(kind: str, parameter: str, function: Callable[..., Any]) -> Called:
+            return Called(kind, parameter + suffix, function, topic(kind), spec.name, schema(f"{spec.name}.{kind}"))
+
+        close, early = called(CLOSE, "on_close", spec.callbacks.close), None
+        if spec.callbacks.early is not None:
+            early = called(EARLY, "on_early_fire", spec.callbacks.early)
+        multi, parts = isinstance(spec.value, Multi), tuple(spec.parts)
+        return cls(spec.name, spec.key, parts, multi, integers, spec.callbacks.each, close, early)
+
     @property
     def name(self) -> str:
         """The callbacks in plans."""
         return " or ".join(self._name(each) for each in (self.early, self.close) if each is not None)
 
     def _name(self, callback: Called) -> str:
-        return f"{callback.parameter}={called(callback.function)} of the window {self.window!r}"
+        return f"{callback.parameter}={name_of(callback.function)} of the window {self.window!r}"
 
     def fire(self, kind: str, panes: pa.Table, state: Any, outputs: Outputs) -> None:
         """Calls the callback of one kind of firing for panes of the operator."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Final, final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,10 +13,9 @@ import pyarrow.compute as pc
 from mullion._keyed.stage import Firings
 from mullion._keyed.state import State
 from mullion.topics._outputs import Output
-from mullion.turbine._process.callbacks import CLOSE, EARLY, Called, Count, Outputs, PaneCallbacks, key_column
+from mullion.turbine._process.callbacks import CLOSE, EARLY, Count, Outputs, PaneCallbacks, key_column
 from mullion.turbine._process.dynamic_windows import FromData, Maker, by_window
 from mullion.turbine._process.subscription import topic_of
-from mullion.turbine.aggregates import Multi
 from mullion.turbine.state import NoState, state_of
 
 WINDOW: Final = "window_name"
@@ -39,22 +38,7 @@ class CallbacksOfMade:
     def of(self, maker: Maker, shape: str, name: str) -> PaneCallbacks:
         """The callbacks of one window."""
         spec = maker.recovered(name).spec
-        callbacks = spec.callbacks
-        suffix = "_each" if callbacks.each else ""
-
-        def called(kind: str, parameter: str, function: Callable[..., Any]) -> Called:
-            return Called(kind, f"{parameter}{suffix}", function, topic_of(self.topics, kind, name), name)
-
-        return PaneCallbacks(
-            name,
-            spec.key,
-            tuple(spec.parts),
-            isinstance(spec.value, Multi),
-            self.integers[shape],
-            callbacks.each,
-            called(CLOSE, "on_close", callbacks.close),
-            None if callbacks.early is None else called(EARLY, "on_early_fire", callbacks.early),
-        )
+        return PaneCallbacks.of(spec, self.integers[shape], lambda kind: topic_of(self.topics, kind, name))
 
 
 @final
