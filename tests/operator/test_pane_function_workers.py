@@ -120,6 +120,7 @@ def test_an_exit_of_a_worker_fails_the_query_with_the_name_of_its_function(
         query.awaitTermination()
 
 
+# Not for PythonAggregate: the error of a worker that ends on a batch DataFrame does not name it.
 @pytest.mark.parametrize(("panes", "name"), [(exiting_function, "exits"), (exiting_processor, "Exits")])
 def test_an_exit_of_a_worker_fails_an_action_on_a_batch_with_the_name_of_its_function(
     panes: Callable[[Windowed], DataFrame], name: str, spark: SparkSession
