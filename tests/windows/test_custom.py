@@ -232,7 +232,7 @@ def test_ranges_of_several_rows_are_rejected(spark: SparkSession) -> None:
     for ranges in (F.max("r"), F.explode(F.array("r"))):
         with pytest.raises(InvalidArgumentError, match="more than one value for each row"):
             windowed(rows, Custom(ranges), time="ts").agg(F.expr("count(*) AS n"))
-    with pytest.raises(InvalidArgumentError, match="differ each time that they are computed"):
+    with pytest.raises(InvalidArgumentError, match="differs each time that it is computed"):
         windowed(rows, Custom(F.shuffle("r")), time="ts").agg(F.expr("count(*) AS n"))
 
 

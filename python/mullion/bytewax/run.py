@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import importlib
 import logging
 import os
 import sys
@@ -15,6 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from mullion._program.cli.loading import load_module
 from mullion._program.runner import Signals
 from mullion.bytewax._query.runner import run
 from mullion.bytewax._translation.explain import explain
@@ -86,19 +86,7 @@ def _module(name: str, where: str) -> Any:
         raise InvalidArgumentError(
             f"{where!r} does not name a dataflow. Write module:flow, as in examples.orders:flow."
         )
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
-        # Workers of a session that this program starts need the module, too.
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as missing:
-        # Errors about a module that the named module imports stay as they are.
-        if missing.name and (module == missing.name or module.startswith(f"{missing.name}.")):
-            raise InvalidArgumentError(
-                f"There is no module {missing.name!r}, which {where!r} names, in {folder} or among installed packages."
-            ) from missing
-        raise
+    return load_module(module, folder, where)
 
 
 def _call(attribute: str, where: str) -> tuple[str, list[Any], dict[str, Any]]:

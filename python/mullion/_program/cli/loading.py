@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
 
 from pyspark.sql import DataFrame
 
@@ -40,13 +41,26 @@ def named(
     module, colon, attribute = where.partition(":")
     if not module or not colon or not attribute:
         raise InvalidArgumentError(f"{where!r} does not name {what}. Write {form}.")
-    here = str(Path.cwd())
+    source = load_module(module, Path.cwd(), where)
+    thing: object = source
+    for name in attribute.split("."):
+        if not hasattr(thing, name):
+            there = ", ".join(f"{module}:{n}" for n, value in sorted(vars(source).items()) if isinstance(value, kind))
+            of_kind = "Apps" if kind is App else "DataFrames"
+            raise InvalidArgumentError(f"{module!r} has no {attribute!r}. The {of_kind} in it: {there or 'none'}.")
+        thing = getattr(thing, name)
+    return thing
+
+
+def load_module(module: str, folder: Path, where: str) -> ModuleType:
+    """The module of this name, which is searched in ``folder`` first. ``where`` names it in errors."""
+    here = str(folder)
     if here not in sys.path:
         sys.path.insert(0, here)
         # Workers of a new session must find it too.
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
     try:
-        imported = importlib.import_module(module)
+        return importlib.import_module(module)
     except ModuleNotFoundError as missing:
         # A missing import of the named module is its own error.
         if missing.name and (module == missing.name or module.startswith(f"{missing.name}.")):
@@ -54,11 +68,3 @@ def named(
                 f"There is no module {missing.name!r}, which {where!r} names, in {here} or among installed packages."
             ) from missing
         raise
-    thing: object = imported
-    for name in attribute.split("."):
-        if not hasattr(thing, name):
-            there = ", ".join(f"{module}:{n}" for n, value in sorted(vars(imported).items()) if isinstance(value, kind))
-            of_kind = "Apps" if kind is App else "DataFrames"
-            raise InvalidArgumentError(f"{module!r} has no {attribute!r}. The {of_kind} in it: {there or 'none'}.")
-        thing = getattr(thing, name)
-    return thing

@@ -15,19 +15,7 @@ import dev.mullion.windows.spec.Setting
 object CustomRanges {
 
   def apply(df: DataFrame, ranges: Column): Expression = {
-    val column = OfRow(df, ranges) match {
-      case Right(Seq(one)) => one
-      case _               =>
-        throw MullionException.invalid(
-          s"The ranges $ranges have more than one value for each row: they contain an aggregate, a window function or explode. " +
-            "Give an array of ranges for each row, computed from that row."
-        )
-    }
-    if (!column.deterministic)
-      throw MullionException.invalid(
-        s"The ranges $ranges differ each time that they are computed, so a repeated batch would make " +
-          "other panes. Compute them from expressions that always return the same value."
-      )
+    val column = OfRow.one(df, ranges, "The ranges are")
     column.dataType match {
       case ArrayType(range: StructType, _) if isRange(range) => column
       case range: StructType if isRange(range)               =>

@@ -48,19 +48,7 @@ object SessionGap {
 
   /** The gap in a column of the input. */
   def apply(df: DataFrame, gap: Column): SessionGap = {
-    val column = OfRow(df, gap) match {
-      case Right(Seq(one)) => one
-      case _               =>
-        throw MullionException.invalid(
-          s"The gap $gap has more than one value for each row: it contains an aggregate or a window function. Compute it first, " +
-            "as a column of the input, and name that."
-        )
-    }
-    if (!column.deterministic)
-      throw MullionException.invalid(
-        s"The gap $gap differs each time that it is computed, so a repeated batch would make other " +
-          "sessions. Use a column of the source, or an expression that always returns the same value."
-      )
+    val column = OfRow.one(df, gap, "The gap is")
     column.dataType match {
       case _: DayTimeIntervalType | CalendarIntervalType => SessionGap(column)
       case _: StringType                                 => SessionGap(Cast(column, CalendarIntervalType))

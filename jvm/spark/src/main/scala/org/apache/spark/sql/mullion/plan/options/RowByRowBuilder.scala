@@ -82,8 +82,9 @@ object RowByRowBuilder {
         Some(condition(df, when, "Global.when"))
       case (ordered: OrderedWindow, Some(ends)) if ordered.endsWithRow =>
         Some(condition(df, ends, Setting.EndsWith.toString))
-      case (GlobalWindow(GlobalTrigger.Changes, _), Some(changes)) => Some(ofRow(df, changes, "Global.changes(...)"))
-      case _                                                       => None
+      case (GlobalWindow(GlobalTrigger.Changes, _), Some(changes)) =>
+        Some(OfRow.one(df, changes, "Global.changes(...) has"))
+      case _ => None
     }
 
   /** The condition over the contents of a pane that closes a global window, as a column with aggregates. A condition
@@ -106,7 +107,7 @@ object RowByRowBuilder {
   private def isOverPane(df: DataFrame, column: Column): Boolean = Try(OfRow(df, column)).toOption.forall(_.isLeft)
 
   private def condition(df: DataFrame, column: Column, what: String): Expression = {
-    val condition = ofRow(df, column, s"$what(...)")
+    val condition = OfRow.one(df, column, s"$what(...) has")
     if (condition.dataType != BooleanType)
       throw MullionException.invalid(
         s"$what(${condition.sql}) is of type ${condition.dataType.sql}, and a condition is a BOOLEAN. Give one, such " +
@@ -140,22 +141,5 @@ object RowByRowBuilder {
       }
       columns
     case _ => Nil
-  }
-
-  private def ofRow(df: DataFrame, column: Column, what: String): Expression = {
-    val expression = OfRow(df, column) match {
-      case Right(Seq(one)) => one
-      case _               =>
-        throw MullionException.invalid(
-          s"$what has $column, which has more than one value for each row: it is an aggregate or a window function. Compute it " +
-            "first, as a column of the input, and name that."
-        )
-    }
-    if (!expression.deterministic)
-      throw MullionException.invalid(
-        s"$what has $column, which differs each time that it is computed, so a repeated batch would " +
-          "close other panes. Use a column of the source, or an expression that always returns the same value."
-      )
-    expression
   }
 }
