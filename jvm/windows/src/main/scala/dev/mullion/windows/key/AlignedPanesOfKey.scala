@@ -222,5 +222,5 @@ object AlignedPanesOfKey {
   /** True if panes may fire early by the wall clock, too. */
   private def byWall(rules: AlignedRules, clock: KeyClock) = rules.early.isDefined && !clock.isOwn
 
-  private def byRows(rules: AlignedRules) = rules.refinements.count.isDefined
+  private def byRows(rules: AlignedRules) = rules.refinements.countsRows
 }

@@ -27,7 +27,7 @@ final case class FiringsBegin(
 ) {
 
   /** The number of rows since a pane's last firing. A new count only distinguishes none from some. */
-  def rowsSince(rows: Long): Long = if (now.count.isDefined && was.count.isEmpty) Math.min(rows, 1L) else rows
+  def rowsSince(rows: Long): Long = if (now.countsRows && !was.countsRows) Math.min(rows, 1L) else rows
 
   /** A pane that was on time counts as any other once `on_time` is off. */
   def wasOnTime(before: Boolean): Boolean = before && now.onTime

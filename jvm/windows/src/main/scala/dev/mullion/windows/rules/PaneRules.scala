@@ -40,6 +40,9 @@ sealed trait PaneRules extends Product with Serializable {
 
   RuleChecks.check(this)
 
+  /** True if panes fire `early`. */
+  def firesEarly: Boolean = early.isDefined || refinements.countsRows
+
   /** True if panes may fire before they close, or may have done so, so that firings are recorded. */
   def firesOpen: Boolean = early.isDefined || refinements.fires || refinements.remembers
 

@@ -65,7 +65,10 @@ final case class Refinements(
         "there are no values of the window to repeat. Leave one of them out."
     )
 
-  def fires: Boolean = onTime || count.isDefined
+  def fires: Boolean = onTime || countsRows
+
+  /** True if firings depend on the number of rows, so that panes count them. */
+  def countsRows: Boolean = count.isDefined
 
   /** The option that makes windows without rows close, for messages. */
   def emptyOption: Setting = if (forward) Setting.ForwardEmpty else Setting.EmitEmpty

@@ -63,7 +63,7 @@ object RuleChecks {
   ): Unit = {
     val requested = Seq(
       Option.when(allowedLateness != 0)(Setting.AllowedLateness),
-      Option.when(early.isDefined || refinements.count.isDefined)(Setting.Early),
+      Option.when(early.isDefined || refinements.countsRows)(Setting.Early),
       Option.when(refinements.onTime)(Setting.OnTime),
       Option.unless(refinements.accumulate)(Setting.NotAccumulating),
       Option.when(late != LatePolicy.Drop)(Setting.Late)

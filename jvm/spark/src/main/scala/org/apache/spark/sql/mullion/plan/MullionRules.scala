@@ -166,7 +166,7 @@ private[mullion] object Refusals {
   }
 
   private def whatIsNotFinal(node: WindowedAggregate): Option[String] =
-    if (node.rules.early.isDefined || node.rules.refinements.count.isDefined) Some("early firings")
+    if (node.rules.firesEarly) Some("early firings")
     else if (node.rules.refinements.onTime) Some("the on_time and update firings")
     else if (node.rows.exists(_.running)) Some("running firings")
     else if (node.rows.exists(_.delayByKey.isDefined)) Some("panes that close by their keys' own clocks")

@@ -29,9 +29,7 @@ private[plan] object RunWarnings extends Logging {
 
   /** A warning for panes that fire only when they close, under a query in the output mode `update`. */
   def updateMode(node: WindowedAggregate): Option[String] = {
-    val refinements = node.rules.refinements
-    val firesBefore =
-      node.rules.early.isDefined || refinements.count.isDefined || refinements.onTime || node.rows.exists(_.running)
+    val firesBefore = node.rules.firesEarly || node.rules.refinements.onTime || node.rows.exists(_.running)
     Option.unless(firesBefore)(
       s"In the output mode 'update' Spark's own windows emit each change, and these panes (${node.rules.window.describe}) " +
         "are emitted once, when they close. For a firing in each batch that changes a pane, write " +

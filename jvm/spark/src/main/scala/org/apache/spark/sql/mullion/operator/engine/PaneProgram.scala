@@ -72,7 +72,7 @@ trait PaneProgram {
   /** The columns of partial rows: their grouping, then the buffers. */
   def partial: Seq[Attribute]
 
-  protected def countsRows: Boolean = isSession || rules.refinements.count.isDefined
+  protected def countsRows: Boolean = isSession || rules.refinements.countsRows
 
   /** The column of partial rows with their number of rows, if there is one. */
   private[operator] def rowsCount: Option[Attribute] = Option.when(countsRows)(rowsCounted.getOrElse(partial.last))

@@ -142,7 +142,7 @@ object StateChange {
   /** True if open panes adopt other firing rules, so that their records change. */
   def beginsFirings(was: StateHeader, now: StateHeader): Boolean =
     was.early.map(_.unchanged) != now.early.map(_.unchanged) || was.refinements.onTime != now.refinements.onTime ||
-      was.refinements.count.isDefined != now.refinements.count.isDefined
+      was.refinements.countsRows != now.refinements.countsRows
 
   private def ofNewAggregates(was: StateHeader, words: String): StateChange =
     if (was.fromNow.contains(true))
