@@ -15,8 +15,8 @@ import dev.mullion.windows.spec.{
   WindowSpec
 }
 
-/** Checks of a window and its options, independent of rows. [[PaneRules]] and its parts check the rules of panes at
-  * construction; the checks here need more context. The first check with an error decides.
+/** Checks of a window and its options, independent of rows. [[RuleChecks]] checks the rules of panes at construction;
+  * the checks here need more context. The first check with an error decides.
   */
 object WindowChecks {
 
