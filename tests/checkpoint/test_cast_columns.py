@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import IncompatibleStateError, Sliding, Tumbling, compare, read_panes, together, windowed
+from mullion import IncompatibleStateError, Sliding, Tumbling, Upgrade, compare, read_panes, together, windowed
 from tests.support.cache_sizes import draw_size
 from tests.support.clocked import ClockedQuery
 from tests.support.seeds import SEED
@@ -144,6 +144,37 @@ def test_a_window_of_several_casts_a_column_that_became_narrower(spark: SparkSes
         source.feed.flood()
         closed += query.settle()
     assert {(row.window_name, row.n, row.m) for row in closed} == {("short", 2, None), ("long", 2, 7.0)}
+
+
+def test_a_window_that_drains_casts_a_column_that_became_narrower(spark: SparkSession, tmp_path: Path) -> None:
+    source, checkpoint = Source(spark, tmp_path), tmp_path / "checkpoint"
+    closed: list[Any] = []
+
+    def panes(kind: str, window: Tumbling) -> DataFrame:
+        rows = source.feed.stream(spark, "0 seconds").withColumn("v", F.col("v").cast(kind))
+        of = windowed(rows, window, by="k", time="ts", upgrade=Upgrade(window="drain"))
+        return of.agg(F.median("v").alias("m"), F.expr("count(DISTINCT v)").alias("n"))
+
+    def settle(panes: DataFrame, *rows: tuple[int, str]) -> None:
+        with ClockedQuery(panes, checkpoint=checkpoint) as query:
+            source.feed.write([(time * SECOND, "a", value, 0, 0) for time, value in rows])
+            closed.extend(query.settle())
+
+    settle(panes("bigint", Tumbling("10 seconds")), (1, "5000000000"), (2, "7"))
+    longer = panes("int", Tumbling("20 seconds"))
+    changes = sorted((row.verdict, row.what) for row in compare(longer, checkpoint).collect())
+    assert [verdict for verdict, _ in changes] == ["drains", "goes on"], changes
+    assert changes[1][1].startswith("the column v was of type BIGINT and is now of type INT: the functions")
+    settle(longer, (3, "7"))
+    assert [row.n for row in read_panes(checkpoint, spark=spark, panes=longer).collect()] == [2]
+    # The old window still drains, and has closed at the next start.
+    settle(longer, (4, "7"), (21, "1"))
+    settle(longer, (22, "1"), (23, "4"))
+    settle(longer, (60, "0"))
+    settle(panes("bigint", Tumbling("20 seconds")), (120, "6000000000"))
+    settle(longer, (200, "0"))
+    shown = sorted((row.window.start.minute * 60 + row.window.start.second, row.m, row.n) for row in closed)
+    assert shown == [(0, 7.0, 2), (20, 1.0, 2), (60, 0.0, 1), (120, 6e9, 1)]
 
 
 def aggregate_of(sql: str) -> Column:

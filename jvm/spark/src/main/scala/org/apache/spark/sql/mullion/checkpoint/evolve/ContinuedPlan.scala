@@ -115,7 +115,7 @@ private[checkpoint] object ContinuedPlan {
           case drains                  => drains
         }
       case (one: WindowedAggregate, header: DrainHeader) =>
-        val same = Carried(keysOf(one, header.next, messages.note), header.next)
+        val same = cast(Carried(keysOf(one, header.next, messages.note), header.next), header.next, messages)
         clock.fold[LogicalPlan](same)(at => orReject(same, messages)(Draining.goOn(same, header, at, messages.note)))
       case (several: WindowsTogether, header: DrainHeader) =>
         messages.refuse(
@@ -141,9 +141,15 @@ private[checkpoint] object ContinuedPlan {
     val change =
       Option.when(before != now)(s"window was [$before] and is now [$now]") orElse was.timeChange(node.text.time)
     val drained = for (words <- change; at <- clock if node.terms.drains) yield orReject(node, messages) {
-      Draining.begin(node, was, at).left.map(why => s"$words, which cannot drain: $why")
+      Draining.begin(cast(node, was, messages), was, at).left.map(why => s"$words, which cannot drain: $why")
     }
     drained.getOrElse(node)
+  }
+
+  private def cast(node: WindowedAggregate, was: StateHeader, messages: Messages): WindowedAggregate = {
+    val (casting, casts) = CastColumns(node, node.child, was)
+    casts.foreach(messages.note)
+    casting
   }
 
   private def orReject(node: LogicalPlan, messages: Messages)(result: Either[String, LogicalPlan]): LogicalPlan =

@@ -99,7 +99,8 @@ private[checkpoint] object Draining {
   def over(plan: LogicalPlan, header: DrainHeader): LogicalPlan = AnalysisHelper.allowInvokingTransformsInAnalyzer {
     plan.transformDown {
       case one: WindowedAggregate if windowOf(one).describe == header.next.window.describe =>
-        node(Carried(one, header.next), header.draining, header.drain)
+        val same = CastColumns(Carried(one, header.next), one.child, header.next)._1
+        node(same, header.draining, header.drain)
     }
   }
 
