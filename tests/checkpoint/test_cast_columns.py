@@ -28,6 +28,7 @@ ROUNDS = int(os.environ.get("MULLION_TEST_ROUNDS", "2"))
 BY_ORDER = ("percentile(v, 0.3)", "percentile(v, array(0.1, 0.9))", "median(v)", "percentile(v, 0.5, 2)")
 BY_VALUE = (*BY_ORDER, "approx_count_distinct(v)", "count(DISTINCT v)", "max_by(w, v)", "min_by(w, v)")
 BY_INTEGER = (*BY_VALUE, "sum(DISTINCT v)", "count(DISTINCT w, v)", "count(DISTINCT v) FILTER (WHERE w > 0)")
+WITH_FILTER = ("percentile(v, 0.5) FILTER (WHERE v > 3)", "max_by(w, v) FILTER (WHERE v % 2 = 0)")
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Narrower:
 
 
 PAIRS = (
-    Narrower("bigint", "int", BY_INTEGER),
+    Narrower("bigint", "int", (*BY_INTEGER, *WITH_FILTER)),
     Narrower("bigint", "smallint", BY_INTEGER),
     Narrower("int", "tinyint", BY_INTEGER),
     Narrower("decimal(12,2)", "decimal(10,2)", BY_VALUE, digits=2),
@@ -107,8 +108,9 @@ def test_random_columns_that_became_narrower_continue_as_in_a_batch_over_the_wid
                 verdicts = [(row.verdict, row.what) for row in compare(panes, checkpoint).collect()]
                 wide, narrow = pair.wide.upper(), pair.narrow.upper()
                 what = f"the column v was of type {wide} and is now of type {narrow}: the functions"
-                assert [verdict for verdict, _ in verdicts] == ["goes on"], context
-                assert verdicts[0][1].startswith(what), verdicts
+                # A literal in a FILTER clause has the type of the column, which the text of the aggregate shows.
+                assert {verdict for verdict, _ in verdicts} == {"goes on"}, context
+                assert any(change.startswith(what) for _, change in verdicts), verdicts
             with ClockedQuery(panes, checkpoint=checkpoint) as query:
                 for _ in range(2):
                     source.write(rng, pair, part)

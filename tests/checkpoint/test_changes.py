@@ -238,48 +238,6 @@ def test_another_event_time_is_rejected(spark: SparkSession, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("aggregate", "before", "now", "goes_on"),
-    [
-        ("percentile(v, 0.5)", "int", "bigint", False),
-        ("median(v)", "int", "bigint", False),
-        ("approx_count_distinct(v)", "int", "bigint", False),
-        ("percentile(v, 0.5)", "decimal(12,2)", "decimal(12,4)", False),
-        ("listagg(cast(v as string))", "int", "double", False),
-        ("max(cast(v as string))", "int", "double", False),
-        ("count(*) FILTER (WHERE cast(v as string) = '3')", "int", "double", False),
-        ("sum(v)", "int", "bigint", True),
-        ("avg(v)", "int", "double", True),
-        ("count(v)", "int", "double", True),
-        ("sum(v)", "float", "double", True),
-        ("sum(v)", "bigint", "int", True),
-        ("avg(v)", "double", "int", True),
-    ],
-)
-def test_a_column_of_another_type_is_rejected_where_state_depends_on_it(
-    spark: SparkSession, tmp_path: Path, aggregate: str, before: str, now: str, goes_on: bool
-) -> None:
-    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
-
-    def panes(kind: str) -> DataFrame:
-        rows = runs.feed.stream(spark).withColumn("v", F.col("v").cast(kind))
-        return runs.panes([F.expr(aggregate).alias("x")], rows=rows, upgrade=Upgrade())
-
-    settled(panes(before), runs, [(1, "a", 3), (2, "a", 3), (3, "a", 8)])
-    changes = verdicts(panes(now), runs)
-    assert {verdict for verdict, _ in changes} == {"goes on" if goes_on else "refused"}, changes
-    if goes_on:
-        (closed,) = settled(panes(now), runs, [(4, "a", 5), (20, "z", 0)])
-        rows = runs.feed.batch(spark).where("k = 'a'").withColumn("v", F.col("v").cast(now))
-        assert closed.x == rows.agg(F.expr(aggregate).alias("x")).collect()[0].x
-    else:
-        assert any("the column v was of type" in what and "cast the column to" in what for _, what in changes)
-        state = {name for name in runs.files() if "/state/" in name}
-        with pytest.raises(IncompatibleStateError, match="the column v was of type"):
-            settled(panes(now), runs, [(4, "a", 5)])
-        assert {name for name in runs.files() if "/state/" in name} == state
-
-
-@pytest.mark.parametrize(
     ("change", "why"),
     [
         ({"asked": ["n", "most"], "upgrade": Upgrade()}, "new_aggregates='from now'"),

@@ -3,8 +3,9 @@ package org.apache.spark.sql.mullion.checkpoint.evolve
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.expressions.{Attribute, BoundReference, Cast, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
-import org.apache.spark.sql.mullion.expressions.functions.{ApproxDistinct, Distinct}
+import org.apache.spark.sql.mullion.expressions.functions.{ApproxDistinct, Distinct, TypeDependence}
 import org.apache.spark.sql.mullion.plan.WindowedAggregate
+import org.apache.spark.sql.mullion.plan.build.analysis.CallText
 import org.apache.spark.sql.mullion.state.header.StateHeader
 import org.apache.spark.sql.types._
 
@@ -51,14 +52,15 @@ private[checkpoint] object CastColumns {
       column: StructField,
       to: DataType
   ): Option[WindowedAggregate] = {
-    val dependent = node.text.typed.map(_.contains(column.name)).padTo(node.functions.length, false)
+    def isAffected(of: Seq[String]) = TypeDependence.isAffected(of, column.name, to, column.dataType)
+    val dependent = node.text.typed.map(isAffected).padTo(node.functions.length, false)
     // Expressions that are computed before have columns, too, with names of their own.
     val inInput = rows.collectFirst { case Project(list, _) => list.filter(_.name == column.name) }.toSeq.flatten
     for {
       attribute <- Some(inInput).collect { case Seq(a: Attribute) => a }
-      if !node.text.typedByWindow.contains(column.name)
+      if !isAffected(node.text.typedByWindow)
       casts = node.functions.lazyZip(node.filters).lazyZip(dependent).toSeq.map { case (function, filter, depends) =>
-        if (filter.references.contains(attribute)) Option.when(!depends)(function)
+        if (CallText.converted(filter).exists(_.column.semanticEquals(attribute))) Option.when(!depends)(function)
         else casting(function, attribute, to).orElse(Option.when(!depends)(function))
       }
       if casts.forall(_.isDefined) && casts.flatten != node.functions

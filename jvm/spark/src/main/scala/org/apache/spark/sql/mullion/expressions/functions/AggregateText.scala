@@ -22,7 +22,7 @@ import org.apache.spark.sql.types.StructType
   * @param time
   *   the event time as SQL
   * @param typed
-  *   for each function the columns whose types affect its state without showing in its buffers
+  *   for each function the columns whose types affect its state without showing in its buffers, see [[TypeDependence]]
   * @param typedByWindow
   *   the same for the window itself
   * @param endsWith

@@ -54,10 +54,10 @@ object StateChange {
   def apply(was: StateHeader, now: StateHeader, isAlone: Boolean): StateChange = {
     val differs = was.identity.zip(now.identity).collect { case ((name, a), (_, b)) if a != b => name -> (a -> b) }
     val ofAggregates = StateChange.ofAggregates(was, now)
-    differs
+    val changes = differs
       .flatMap { case (name, (a, b)) =>
         val words = s"$name was [$a] and is now [$b]"
-        name match {
+        val change = name match {
           case "aggregates" if was.isRenamed(now) => None
           // Covered by the functions, which are more precise.
           case "aggregates" | "accumulators" if was.functions.isDefined && now.functions.isDefined =>
@@ -70,9 +70,16 @@ object StateChange {
           case "new aggregates"   => Some(ofNewAggregates(was, words))
           case _                  => Some(refused(words))
         }
+        change.map(name -> _)
       }
-      .foldLeft(ofAggregates)(_ ++ _) ++ StateChange(Nil, was.unseenBySpark(now))
+    val isOtherContents = ofAggregates.refused.nonEmpty || was.otherKeys(now).nonEmpty ||
+      changes.exists { case (name, change) => contents(name) && change.refused.nonEmpty }
+    val retyped = new RetypedColumns(was, now)
+    val types = if (isOtherContents) retyped.all else retyped.hidden
+    changes.map(_._2).foldLeft(ofAggregates)(_ ++ _) ++ StateChange(Nil, was.unseenButTypes(now) ++ types)
   }
+
+  private val contents = Set("aggregates", "accumulators")
 
   private def ofWindow(was: StateHeader, now: StateHeader, words: String, isAlone: Boolean): StateChange =
     if (!isAlone || isOneByOne(was, now)) refused(words)
@@ -82,7 +89,7 @@ object StateChange {
     def types(of: StateHeader) = of.keys.map(key => key.drop(key.lastIndexOf(' ')))
     if (
       types(was) == types(now) && was.by.length == now.by.length && was.by.zip(now.by).forall { case (a, b) =>
-        StateHeader.isRenamed(a, b)
+        ColumnTexts.isRenamed(a, b)
       }
     )
       goesOn(words)
@@ -199,7 +206,7 @@ object StateChange {
 
   /** The current position of each previous key; none if these are not the same keys, or are ambiguous. */
   def keyOrder(was: List[String], now: List[String]): Option[Seq[Int]] = {
-    val places = was.map(a => now.indices.filter(i => a == now(i) || StateHeader.isRenamed(a, now(i))))
+    val places = was.map(a => now.indices.filter(i => a == now(i) || ColumnTexts.isRenamed(a, now(i))))
     val order = places.flatten
     Option.when(was.length == now.length && places.forall(_.length == 1) && order.distinct == order)(order)
   }

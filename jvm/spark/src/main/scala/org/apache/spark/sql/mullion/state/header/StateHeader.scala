@@ -1,11 +1,5 @@
 package org.apache.spark.sql.mullion.state.header
 
-import scala.util.{Success, Try}
-
-import org.apache.spark.sql.catalyst.expressions.Alias
-import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
-import org.apache.spark.sql.types.{DataType, StructType}
-
 import dev.mullion.windows.rules.{Collected, EarlyFiring, Refinements, RowByRow}
 import dev.mullion.windows.spec.{Duration, Setting}
 
@@ -175,7 +169,11 @@ final case class StateHeader(
 
   /** Differences that neither the texts of aggregates nor the types of their buffers show, as text. */
   private[header] def unseenBySpark(other: StateHeader): Seq[String] =
-    otherTime(other).toSeq ++ otherTypes(other) ++ otherIds(other)
+    unseenButTypes(other) ++ new RetypedColumns(this, other).hidden
+
+  /** The same without the types of columns. */
+  private[header] def unseenButTypes(other: StateHeader): Seq[String] =
+    (otherTime(other) ++ otherIds(other)).toSeq ++ otherKeys(other)
 
   /** The differences that a replacement of the window covers, as text: the window and the event time. */
   private def replacedBy(next: StateHeader): String = {
@@ -193,23 +191,14 @@ final case class StateHeader(
       s"the window$drain)"
   }
 
-  private def otherTypes(other: StateHeader): Seq[String] = {
-    def types(of: StateHeader) =
-      DataType.fromJson(of.input).asInstanceOf[StructType].map(field => field.name -> field.dataType).toMap
-    val (was, is) = (types(this), types(other))
-    val changed =
-      was.keySet.intersect(is.keySet).filterNot(name => DataType.equalsIgnoreNullability(was(name), is(name)))
-    val texts = functions.fold(Set.empty[String])(_.map(_.text).toSet)
-    def reads(column: String) =
-      if (other.functions.isEmpty) Seq(other.aggregates.mkString(", "))
-      else
-        other.typed.toSeq.flatten.collect {
-          case (text, columns) if columns.contains(column) && (texts(text) || text == StateHeader.Itself) => text
-        }
-    for (column <- changed.toSeq.sorted; of = reads(column) if of.nonEmpty)
-      yield s"the column $column was of type ${was(column).sql} and is now of type ${is(column).sql}, and what state holds of " +
-        s"[${of.mkString(", ")}] depends on it (cast the column to ${was(column).sql} before the window)"
-  }
+  /** Keys of the same names and types with other values, as text. */
+  private[header] def otherKeys(other: StateHeader): Seq[String] =
+    if (keys != other.keys) Nil
+    else
+      by.zip(other.by).collect {
+        case (was, is) if was != is && !ColumnTexts.isSameValue(was, is) =>
+          s"the key was [$was] and is now [$is]: open panes have keys by the other expression"
+      }
 
   private def otherIds(other: StateHeader): Option[String] = {
     val (was, is) = (refinements.generation, other.refinements.generation)
@@ -222,7 +211,7 @@ final case class StateHeader(
   /** The name of a column does not affect state. */
   private[header] def isRenamed(other: StateHeader): Boolean =
     aggregates.length == other.aggregates.length &&
-      aggregates.zip(other.aggregates).forall { case (was, is) => was == is || StateHeader.isRenamed(was, is) }
+      aggregates.zip(other.aggregates).forall { case (was, is) => was == is || ColumnTexts.isRenamed(was, is) }
 
   override def typedAs(other: OperatorHeader, windows: Set[String]): OperatorHeader = other match {
     case one: StateHeader if windows("*") => typesOf(one)
@@ -243,7 +232,7 @@ final case class StateHeader(
 object StateHeader {
 
   /** The window, among the functions whose state depends on types of columns. */
-  val Itself: String = "the window"
+  val Itself: String = "the window and its keys"
 
   /** An aggregate function.
     *
@@ -329,13 +318,6 @@ object StateHeader {
       forgets = asked.forgetAfter.map(_ => true)
     )
   }
-
-  /** True if two output columns as SQL are one expression under two names. Unparsable text counts as different. */
-  private[header] def isRenamed(was: String, is: String): Boolean =
-    (Try(CatalystSqlParser.parseExpression(was)), Try(CatalystSqlParser.parseExpression(is))) match {
-      case (Success(Alias(one, _)), Success(Alias(other, _))) => one == other
-      case _                                                  => false
-    }
 
   /** Raised when the layout of the records changes. */
   val currentFormat = 1

@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.plan.build.analysis
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, DeclarativeAggregate}
 import org.apache.spark.sql.catalyst.util.quoteIfNeeded
-import org.apache.spark.sql.mullion.expressions.functions.AggregateText
+import org.apache.spark.sql.mullion.expressions.functions.{AggregateText, PlainNumbers, TypeDependence}
 import org.apache.spark.sql.mullion.plan.Shown
 import org.apache.spark.sql.types._
 
@@ -41,7 +41,10 @@ private[mullion] object CallText {
       // Casts include the session's time zone if it is not the default; names of results are explicit, never generated.
       s"${text(Shown.unalias(e))} AS ${quoteIfNeeded(e.name)}"
     }
-    def names(of: Iterable[Attribute]): Seq[String] = of.map(a => nameOf.getOrElse(a.exprId, a.name)).toSeq.distinct
+    def dependences(of: Seq[TypeDependence]): Seq[String] = of.map { dependence =>
+      val column = dependence.column
+      TypeDependence.describe(nameOf.getOrElse(column.exprId, column.name), dependence.asText)
+    }.distinct
     val columns = call.aggregateColumns
     val keys =
       aggregate.groupingExpressions.zip(call.keys.names).map { case (key, name) => Alias(Shown.unalias(key), name)() }
@@ -56,12 +59,14 @@ private[mullion] object CallText {
       gap.map(g => text(g.child)),
       trigger.orElse(when.filterNot(_ => call.options.endsWith.isDefined)).map(text),
       ids.map(text),
-      call.functions.map(function => text(SharedValues.writtenOut(function))),
+      call.functions.map(function => text(PlainNumbers(SharedValues.writtenOut(function)))),
       call.time.named.filterNot(_ => call.rules.isInstanceOf[NumberedRules]).map { time =>
         nameInProgram(time).getOrElse(text(time))
       },
-      call.functions.map(f => names(typeDependent(f))),
-      names((trigger ++ splitColumns).flatMap(_.references)),
+      call.functions.map(f => dependences(typeDependent(f))),
+      dependences(
+        (trigger ++ splitColumns).flatMap(TypeDependence.onAll).toSeq ++ keys.flatMap(key => converted(key.child))
+      ),
       when.filter(_ => call.options.endsWith.isDefined).map(text),
       call.lastValues.map(value => s"${text(value)} ${value.dataType.sql}").distinct
     )
@@ -77,27 +82,17 @@ private[mullion] object CallText {
   }
 
   /** The columns whose types affect the state of a function without showing in its text or its buffers. */
-  private def typeDependent(function: AggregateExpression): Seq[Attribute] = {
+  private def typeDependent(function: AggregateExpression): Seq[TypeDependence] = {
     val inputs = function.aggregateFunction match {
       // Its distinct values are stored.
-      case of if function.isDistinct => of.references.toSeq
+      case of if function.isDistinct => TypeDependence.onAll(of)
       // Its buffers have the types of its summands.
       case declarative: DeclarativeAggregate => declarative.children.flatMap(converted)
-      case own                               => own.references.toSeq
+      case own                               => TypeDependence.onAll(own)
     }
     inputs ++ function.filter.toSeq.flatMap(converted)
   }
 
-  /** The columns that an expression converts to another kind of value, such as texts or hashes, which depend on the
-    * type of a number. Arithmetic and comparisons give the same value for numbers of any type.
-    */
-  private def converted(e: Expression): Seq[Attribute] = e match {
-    case shared: With              => converted(SharedValues.writtenOut(shared))
-    case _: Attribute | _: Literal => Nil
-    case Cast(child, _: NumericType, _, _) if child.dataType.isInstanceOf[NumericType] => converted(child)
-    case _: BinaryArithmetic | _: UnaryMinus | _: Abs | _: BinaryComparison | _: Predicate | _: ConditionalExpression |
-        _: Coalesce | _: IsNull | _: IsNotNull =>
-      e.children.flatMap(converted)
-    case other => other.references.toSeq
-  }
+  /** The columns that an expression converts to another kind of value. */
+  private[mullion] def converted(e: Expression): Seq[TypeDependence] = TypeDependence.of(SharedValues.writtenOut(e))
 }
