@@ -121,6 +121,12 @@ def run_until(query: StreamingQuery, batches: int) -> None:
         query.awaitTermination(1)
 
 
+def stop_maintenance(spark: SparkSession) -> None:
+    """Unloads all state. Maintenance begins again with the next query, at the interval that is set then."""
+    jvm: Any = spark._jvm
+    jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
+
+
 def aggregates(rows: DataFrame) -> DataFrame:
     return windowed(rows, Sliding("1 minute", "20 seconds"), by="k", time="timestamp").agg(
         ids=Ids("value"), n=F.count("*")
@@ -133,6 +139,7 @@ def processors(rows: DataFrame) -> DataFrame:
 
 @pytest.mark.parametrize("panes", [aggregates, processors])
 def test_hundreds_of_batches_use_as_much_as_the_first_ones(panes: Any, spark: SparkSession, tmp_path: Path) -> None:
+    stop_maintenance(spark)
     with settings(spark, CONF):
         rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 60).option("numPartitions", 1)
         rows = rate.option("advanceMillisPerBatch", 10_000).load().withWatermark("timestamp", "0 seconds")
@@ -147,6 +154,7 @@ def test_hundreds_of_batches_use_as_much_as_the_first_ones(panes: Any, spark: Sp
             many = usage_of(spark, query, checkpoint)
         finally:
             query.stop()
+            stop_maintenance(spark)
     batches = MANY - FEW
     # Less than one object of a class for four batches; a batch may run while they are counted.
     grown = {
