@@ -162,7 +162,11 @@ def test_a_batch_gives_a_client_what_it_gives_the_driver(server: SparkSession) -
             "whose values Spark cannot compare",
             lambda df: agg(df, F.count_distinct(F.parse_json(F.col("v").cast("string")))),
         ),
-        (InvalidArgumentError, "late= has no effect on processing time", lambda df: windowed(df, HOUR, time=None, late="emit")),
+        (
+            InvalidArgumentError,
+            "late= has no effect on processing time",
+            lambda df: windowed(df, HOUR, time=None, late="emit"),
+        ),
         (InvalidArgumentError, "is not a result of windowed", lambda df: together(a=df)),
         (InvalidArgumentError, "a union", lambda df: together(a=df.union(df), b=agg(df, F.max("v")))),
         (InvalidArgumentError, "not a valid name for a window", lambda df: together(**{"1": agg(df, F.max("v"))})),

@@ -165,7 +165,7 @@ def test_unsupported_values_and_missing_classes_are_rejected() -> None:
         with pytest.raises(InvalidArgumentError, match=r"^a test: .* cannot be kept"):
             values.encode(value, "a test")
     for name in (f"{__name__}:Gone", "no_such_module:Point"):
-        with pytest.raises(InvalidArgumentError, match=f"the class '{name}', which is not to be found"):
+        with pytest.raises(InvalidArgumentError, match=f"the class '{name}', which does not exist"):
             values.decode(b'{"!":"record","v":["%s",{}]}' % name.encode())
 
 

@@ -139,7 +139,7 @@ class Reader:
     def _another_way(self, node: ast.AST) -> None:
         self._ways += 1
         if self._ways > _MOST_WAYS:
-            raise Unknown(f"there are more than {_MOST_WAYS} ways through it", node)
+            raise Unknown(f"it has more than {_MOST_WAYS} paths", node)
 
     def _statement(self, node: ast.stmt, bindings: dict[str, Any]) -> list[Statement]:
         if says_nothing(node):
@@ -266,7 +266,7 @@ class Reader:
         if node.id in bindings:
             return bindings[node.id]  # type: ignore[no-any-return]
         if node.id in self._set:
-            raise Unknown(f"the variable {node.id!r} may not be set yet, or by an event before", node)
+            raise Unknown(f"the variable {node.id!r} may be unset, or set by an earlier event", node)
         return self.constant(self.lookup(node), node)
 
     def attribute(self, node: ast.Attribute, bindings: dict[str, Any]) -> Expression:
@@ -329,7 +329,7 @@ class _FunctionReader(Reader):
         parameters, definition = self.definition.args, self.definition
         names = parameters_of(definition)
         if parameters.vararg or parameters.kwarg or parameters.kwonlyargs or parameters.defaults or self.is_bound:
-            raise Unknown("it takes more than plain parameters", definition)
+            raise Unknown("it has other parameters than positional ones without defaults", definition)
         if isinstance(definition, ast.AsyncFunctionDef):
             raise Unknown("it is an async def", definition)
         bindings: dict[str, Any] = {name: Argument(name) for name in names}
@@ -444,7 +444,7 @@ def read(function: Any, calls: Calls = lambda node, stands_for: None) -> Functio
     source = source_of(function) or lambda_source_of(function)
     if source is None:
         raise Unknown(
-            "its source is not to be found", getattr(getattr(function, "__code__", None), "co_firstlineno", 1)
+            "its source code is not available", getattr(getattr(function, "__code__", None), "co_firstlineno", 1)
         )
     return _FunctionReader(function, source, calls).function()
 

@@ -438,7 +438,7 @@ class _Elsewhere:
     async def next(self, steps: Any, more: bool = False) -> Any:
         """Raises :class:`InvalidArgumentError`."""
         raise InvalidArgumentError(
-            f"The stream of {self._topic!r} is gone through outside of an agent, where no events come. Write an agent: "
+            f"The stream of {self._topic!r} is read outside of an agent, where it has no events. Write an agent: "
             f"@app.agent({self._topic})."
         )
 

@@ -138,7 +138,7 @@ def test_what_a_stream_cannot_do_is_rejected() -> None:
 
     with pytest.raises(InvalidArgumentError, match=r"take\(0\) is not a number of events above 0"):
         asyncio.run(go(stream.take(0)))
-    with pytest.raises(InvalidArgumentError, match="stream of 'in' is gone through outside of an agent"):
+    with pytest.raises(InvalidArgumentError, match="stream of 'in' is read outside of an agent"):
         asyncio.run(go(stream))
 
 

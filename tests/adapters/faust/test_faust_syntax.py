@@ -33,8 +33,11 @@ from tests.support.faust.local_run import LocalRun
     ("make", "kinds"),
     [
         (programs.tumbling_counts, {"count_events": ("fold", "it only updates windowed tables")}),
-        (programs.hopping_averages, {"compute_sliding_average": ("python", "what a table has for a key is kept")}),
-        (programs.sessions, {"track_sessions": ("python", "what a table has for a key is kept")}),
+        (
+            programs.hopping_averages,
+            {"compute_sliding_average": ("python", "the value of a table is read")},
+        ),
+        (programs.sessions, {"track_sessions": ("python", "the value of a table is read")}),
         (programs.business_hours, {"count_metrics": ("python", "a window of another kind, BusinessHoursWindow")}),
         (programs.expiring, {"count_events": ("fold", "it only updates")}),
         (programs.multi_window, {"multi_window_analysis": ("fold", "it only updates")}),
@@ -47,8 +50,8 @@ from tests.support.faust.local_run import LocalRun
                 "find_large_country_withdrawals": ("fold", "it only updates"),
             },
         ),
-        (programs.written_back, {"collect": ("python", "what a table has for a key is kept")}),
-        (programs.not_written_back, {"collect": ("python", "what a table has for a key is kept")}),
+        (programs.written_back, {"collect": ("python", "the value of a table is read")}),
+        (programs.not_written_back, {"collect": ("python", "the value of a table is read")}),
         (programs.page_views, {"aggregate_page_views": ("running", "it reads the table 'views'")}),
         (programs.relative_times, {"process": ("python", "a statement that is not one of a fold: for one in")}),
         (programs.iterated, {"show": ("python", "a call of list")}),
@@ -108,7 +111,7 @@ def test_an_event_that_is_left_deep_within_is_left_altogether() -> None:
     assert [one.table for one in inner.otherwise if isinstance(one, Update)] == ["views", "hops"]
     assert [one.table for one in outer.otherwise if isinstance(one, Update)] == ["hops"]
     way = ["if e > 1:", "    if e > 2:", "        continue"]
-    assert "more than 200 ways through it" in read(agent_of(body(*way * 9))[0]).why
+    assert "more than 200 paths" in read(agent_of(body(*way * 9))[0]).why
 
 
 def test_a_group_and_the_events_themselves_are_read() -> None:
@@ -125,14 +128,18 @@ def test_a_group_and_the_events_themselves_are_read() -> None:
     ("text", "why", "line"),
     [
         (body("totals[e] += 1"), "the table 'totals' has no window", 4),
-        (body("n = views[e]", "n += 1", "views[e] = n"), "what a table has for a key is kept: views", 4),
+        (
+            body("n = views[e]", "n += 1", "views[e] = n"),
+            "the value of a table is read: views",
+            4,
+        ),
         (body("for k in e:", "    views[k] += 1"), "a statement that is not one of a fold: for k in e:", 4),
         (body("views[e] += 1", "seen.append(e)"), "a statement that is not one of a fold: seen.append(e)", 5),
         (body("e['n'] = 1"), "something other than a table is changed: e['n']", 4),
         (body("e.n = 1"), "something other than a table is set: e.n", 4),
         (
             body("if e > 1:", "    n = 1", "views[e] += n"),
-            "the variable 'n' may not be set yet, or by an event before",
+            "the variable 'n' may be unset, or set by an earlier event",
             6,
         ),
         (body("views[e] += unknown"), "the name 'unknown' is not known when the program starts", 4),
@@ -156,14 +163,14 @@ def test_a_group_and_the_events_themselves_are_read() -> None:
         (body("print(e.headers)", stream="events.events()"), "the event's 'headers' is used", 4),
         (body("strings[e] += 'x'"), "the table 'strings' holds no numbers, but str", 4),
         (body("bare[e] += 1"), "the table 'bare' holds no numbers, but NoneType", 4),
-        (body("timed[e] += 1"), "the default of the table 'timed' is what a function makes of it each time", 4),
-        (body("counted[e] += 1"), "the default of the table 'counted' is what a function makes of it each time", 4),
+        (body("timed[e] += 1"), "the default of the table 'timed' is the result of a function", 4),
+        (body("counted[e] += 1"), "the default of the table 'counted' is the result of a function", 4),
         (body("by_field[e] += 1"), "the table 'views' is relative to a field", 4),
-        (body("views[e] += 1") + "\n    print()", "something is done after the events", 5),
-        (body("views[e] += 1").replace("    async for", "    n = 0\n    async for"), "something is done before", 3),
+        (body("views[e] += 1") + "\n    print()", "a statement comes after the loop over the events", 5),
+        (body("views[e] += 1").replace("    async for", "    n = 0\n    async for"), "a statement comes before", 3),
         (body("views[e] += 1") + "\n    else:\n        print()", "an 'else' of a loop", 6),
-        (body("views[e] += 1").replace("async for e", "async for a, e"), "an event is taken apart as it comes", 3),
-        (body("views[e] += 1").replace("(events)", "(events, more)"), "it takes more than a stream", 2),
+        (body("views[e] += 1").replace("async for e", "async for a, e"), "the loop unpacks an event", 3),
+        (body("views[e] += 1").replace("(events)", "(events, more)"), "it has other parameters than a stream", 2),
     ],
 )
 def test_unsupported_bodies_stay_in_python_with_the_reason_and_the_line(text: str, why: str, line: int) -> None:
@@ -186,7 +193,7 @@ def test_unsupported_bodies_stay_in_python_with_the_reason_and_the_line(text: st
 def test_a_body_without_source_is_pythons() -> None:
     scope: dict[str, Any] = {"app": Program("app")}
     exec("@app.agent\nasync def lost(events):\n    async for e in events:\n        pass\n", scope)
-    assert read(scope["lost"]).why == "its source is not to be found"
+    assert read(scope["lost"]).why == "its source code is not available"
 
 
 # -- the analysis agrees with the execution
@@ -334,4 +341,4 @@ def test_a_variable_that_one_branch_sets_is_in_the_other_what_it_was(
 
 def test_what_a_variable_was_for_another_event_is_pythons() -> None:
     agent, _ = agent_of(body("if e > 3:", "    m = e", "views['a'] += m"))
-    assert "the variable 'm' may not be set yet, or by an event before" in read(agent).why
+    assert "the variable 'm' may be unset, or set by an earlier event" in read(agent).why

@@ -76,7 +76,7 @@ def test_a_file_that_has_changed_since_is_not_read() -> None:
     function = compiled("f = lambda x: x + 1\n", "changed")
     assert reader.read(function).result == Operation("+", (Argument("x"), Const(1)))
     linecache.cache["<changed>"] = (20, None, ["f = lambda x: x - 1\n"], "<changed>")
-    with pytest.raises(reader.Unknown, match="its source is not to be found"):
+    with pytest.raises(reader.Unknown, match="its source code is not available"):
         reader.read(function)
 
 
@@ -149,8 +149,8 @@ def test_a_changed_accumulator_has_its_new_value(name: str, start: Any) -> None:
     [
         ("def f(x):\n    for y in x:\n        pass\n    return 1", "a statement that is not one of .*: for y in x"),
         ("def f(x):\n    x.append(1)\n    return x", "a statement that is not one of"),
-        ("f = lambda *x: x", "more than plain parameters"),
-        ("f = lambda x, y=1: x", "more than plain parameters"),
+        ("f = lambda *x: x", "other parameters than positional ones"),
+        ("f = lambda x, y=1: x", "other parameters than positional ones"),
         ("async def f(x):\n    return x", "it is an async def"),
         ("f = lambda x: LATER", "the name 'LATER' is not known"),
         ("def f(x):\n    import os\n    return os", "a statement that is not one of"),

@@ -275,7 +275,7 @@ def _named(name: str) -> Any:
                 target = getattr(target, part)
         except (ImportError, AttributeError) as missing:
             raise InvalidArgumentError(
-                f"A value was kept that is of the class {name!r}, which is not to be found: {missing}. Define it in a "
+                f"A value was kept that is of the class {name!r}, which does not exist: {missing}. Define it in a "
                 "module, outside of functions, under the name that it had."
             ) from missing
         _classes[name] = target

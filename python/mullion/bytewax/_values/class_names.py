@@ -95,7 +95,7 @@ def _imported(name: str, kinds: type | tuple[type, ...]) -> Any:
             raise AttributeError(f"it is {value!r}")
     except (ImportError, AttributeError) as missing:
         raise InvalidArgumentError(
-            f"A value refers to the class or function {name!r}, which is not to be found where it is read: {missing}. "
+            f"A value refers to the class or function {name!r}, which does not exist where it is read: {missing}. "
             "Define it in a module that the workers can import, outside of functions, under the name that it had."
         ) from missing
     return value

@@ -34,7 +34,7 @@ def read(agent: Agent) -> Reading:
     source = source_of(agent.function)
     if source is None:
         file = getattr(getattr(agent.function, "__code__", None), "co_filename", "?")
-        return Reading("python", "its source is not to be found", file)
+        return Reading("python", "its source code is not available", file)
     file, definition = source.file, source.definition
     if not isinstance(definition, ast.AsyncFunctionDef):
         return Reading("python", "it is not an async def", f"{file}:{source.line}")
@@ -69,18 +69,18 @@ class _BodyReader(Reader):
         loops = [one for one in self._definition.body if not says_nothing(one)]
         more = (*parameters.kwonlyargs, parameters.vararg, parameters.kwarg)
         if len(names) != 1 or self.is_bound or any(one is not None for one in more):
-            raise Unknown("it takes more than a stream", self._definition)
+            raise Unknown("it has other parameters than a stream", self._definition)
         if not loops or not isinstance(loops[0], ast.AsyncFor):
             first = loops[0] if loops else self._definition
-            raise Unknown("something is done before the events are gone through", first)
+            raise Unknown("a statement comes before the loop over the events", first)
         if len(loops) > 1:
-            raise Unknown("something is done after the events have been gone through", loops[1])
+            raise Unknown("a statement comes after the loop over the events", loops[1])
         loop = loops[0]
         self.loop_line = loop.lineno
         if loop.orelse:
             raise Unknown("an 'else' of a loop", loop.orelse[0])
         if not isinstance(loop.target, ast.Name):
-            raise Unknown("an event is taken apart as it comes", loop.target)
+            raise Unknown("the loop unpacks an event", loop.target)
         bindings: dict[str, Any] = {loop.target.id: self._stream(loop.iter, names[0])}
         return self.block(loop.body, bindings)
 
@@ -111,7 +111,7 @@ class _BodyReader(Reader):
 
     def assign(self, target: ast.expr, value: ast.expr, node: ast.stmt, bindings: dict[str, Any]) -> list[Statement]:
         if isinstance(target, ast.Name) and bindings.get(target.id) == "event":
-            raise Unknown(f"the variable {target.id!r} is set anew", node)
+            raise Unknown(f"the variable {target.id!r} is assigned again", node)
         return super().assign(target, value, node, bindings)
 
     def change(
@@ -164,7 +164,7 @@ class _BodyReader(Reader):
             raise Unknown(f"the table {table.name!r} is relative to a field", node)
         default = default_of(table.table)
         if default is _MADE:
-            raise Unknown(f"the default of the table {table.name!r} is what a function makes of it each time", node)
+            raise Unknown(f"the default of the table {table.name!r} is the result of a function", node)
         if type(default) not in (int, float):
             raise Unknown(f"the table {table.name!r} holds no numbers, but {type(default).__name__}", node)
         self.tables.append(table.name)
@@ -197,7 +197,7 @@ class _BodyReader(Reader):
     def subscript(self, node: ast.Subscript, bindings: dict[str, Any]) -> Expression:
         """Parses an edge of the current window, or an item."""
         if self._table_of(node.value, bindings) is not None:
-            raise Unknown(f"what a table has for a key is kept: {ast.unparse(node)}", node)
+            raise Unknown(f"the value of a table is read: {ast.unparse(node)}", node)
         if self._is_current_window(node.value, bindings):
             which = node.slice.value if isinstance(node.slice, ast.Constant) else None
             if type(which) is int and which in (0, 1):
@@ -239,7 +239,7 @@ class _BodyReader(Reader):
         self._running(node, f"it reads the table {name!r}")
         if isinstance(table, WindowedTable) and table._relative.to != "stream" and how == "value":
             if table._relative.to != "now":
-                raise Unknown(f"the table {name!r} is read at one time", node)
+                raise Unknown(f"the table {name!r} is relative to a field, and is read without an event", node)
             how = "now"
         ago = self.expression(node.args[0], bindings) if node.args else None
         return Read(name, self.expression(of.slice, bindings), how, ago)

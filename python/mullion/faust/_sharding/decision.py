@@ -99,7 +99,7 @@ def hidden(agent: Agent) -> str | None:
     """
     source = source_of(agent.function)
     if source is None:
-        return "its source, which is not to be found"
+        return "its source, which is not available"
     return Body(agent, source, None).hidden()
 
 
