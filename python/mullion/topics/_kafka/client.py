@@ -276,10 +276,8 @@ def _visible(servers: At, topics: Iterable[str]) -> tuple[dict[tuple[str, int], 
             if ended or time.monotonic() > until:
                 return dict(zip(places, visible, strict=True)), ended
         except kafka.KafkaException as cause:
-            # A new topic may have no leader yet.
-            if not cause.args[0].retriable() or time.monotonic() > until:
-                names = ", ".join(map(repr, topics))
-                raise MullionError(f"Kafka at {servers} does not say how far {names} can be read: {cause}") from cause
+            names = ", ".join(map(repr, topics))
+            raise MullionError(f"Kafka at {servers} does not say how far {names} can be read: {cause}") from cause
         time.sleep(_ASKED_AGAIN_SECONDS)
     return {}, True
 
@@ -288,14 +286,25 @@ _ASKED_AGAIN_SECONDS = 0.01
 
 
 def _ends(admin: Any, partitions: Sequence[Any], *, committed: bool) -> list[int]:
-    """The ends of partitions, of committed or of all records."""
+    """The ends of partitions, of committed or of all records. Waits for partitions that have no leader yet."""
     kafka = client()
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
     level = kafka.IsolationLevel.READ_COMMITTED if committed else kafka.IsolationLevel.READ_UNCOMMITTED
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    futures = admin.list_offsets(dict.fromkeys(partitions, latest), isolation_level=level, request_timeout=WAIT_SECONDS)
-    return [futures[partition].result().offset for partition in partitions]
+    # KafkaError.retriable() is always False for these.
+    leaderless = (kafka.KafkaError.LEADER_NOT_AVAILABLE, kafka.KafkaError.NOT_LEADER_FOR_PARTITION)
+    until = time.monotonic() + WAIT_SECONDS
+    while True:
+        futures = admin.list_offsets(
+            dict.fromkeys(partitions, latest), isolation_level=level, request_timeout=WAIT_SECONDS
+        )
+        try:
+            return [futures[partition].result().offset for partition in partitions]
+        except kafka.KafkaException as cause:
+            if cause.args[0].code() not in leaderless or time.monotonic() > until:
+                raise
+        time.sleep(_ASKED_AGAIN_SECONDS)
 
 
 def _consumer(servers: At) -> Any:
@@ -339,8 +348,6 @@ def _read(
             elif error.code() == kafka.KafkaError._PARTITION_EOF:
                 # The last offsets may be invisible: the ends of transactions, and compacted records.
                 next_one = message.offset()
-            elif error.retriable():
-                continue
             else:
                 raise MullionError(f"Topic {topic!r} cannot be read from Kafka at {servers}: {error}")
             if next_one >= ends[number]:
