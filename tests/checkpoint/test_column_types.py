@@ -52,7 +52,7 @@ def settle(panes: DataFrame, runs: Runs, rows: list[tuple[int, str, int]]) -> li
 
 
 @pytest.mark.parametrize(
-    ("aggregate", "before", "now", "goes_on"),
+    ("aggregate", "before", "now", "continues"),
     [
         ("percentile(v, 0.5)", "int", "bigint", False),
         ("median(v)", "int", "bigint", False),
@@ -83,7 +83,7 @@ def settle(panes: DataFrame, runs: Runs, rows: list[tuple[int, str, int]]) -> li
     ],
 )
 def test_an_aggregate_continues_over_another_type_only_if_its_state_has_the_same_meaning(
-    spark: SparkSession, tmp_path: Path, aggregate: str, before: str, now: str, goes_on: bool
+    spark: SparkSession, tmp_path: Path, aggregate: str, before: str, now: str, continues: bool
 ) -> None:
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
 
@@ -91,7 +91,7 @@ def test_an_aggregate_continues_over_another_type_only_if_its_state_has_the_same
         return runs.panes([F.expr(aggregate).alias("x")], rows=typed_rows(runs, kind), upgrade=Upgrade())
 
     settle(panes(before), runs, [(1, "a", 3), (2, "a", 3), (3, "a", 8)])
-    if goes_on:
+    if continues:
         assert {verdict for verdict, _ in verdicts(panes(now), runs)} == {"goes on"}
         (closed,) = settle(panes(now), runs, [(4, "a", 5), (20, "z", 0)])
         rows = runs.feed.batch(spark).where("k = 'a'").withColumn("v", F.col("v").cast(now))
@@ -101,7 +101,7 @@ def test_an_aggregate_continues_over_another_type_only_if_its_state_has_the_same
 
 
 @pytest.mark.parametrize(
-    ("key", "before", "now", "goes_on"),
+    ("key", "before", "now", "continues"),
     [
         ("v", "int", "bigint", False),
         ("cast(v as string)", "decimal(12,2)", "decimal(12,4)", False),
@@ -117,7 +117,7 @@ def test_an_aggregate_continues_over_another_type_only_if_its_state_has_the_same
     ],
 )
 def test_a_key_continues_over_another_type_only_if_its_values_stay_equal(
-    spark: SparkSession, tmp_path: Path, key: str, before: str, now: str, goes_on: bool
+    spark: SparkSession, tmp_path: Path, key: str, before: str, now: str, continues: bool
 ) -> None:
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
 
@@ -125,7 +125,7 @@ def test_a_key_continues_over_another_type_only_if_its_values_stay_equal(
         return runs.panes(["n"], rows=typed_rows(runs, kind), by=F.expr(key).alias("key"))
 
     settle(panes(before), runs, [(1, "a", 3), (2, "a", 3)])
-    if goes_on:
+    if continues:
         (closed,) = settle(panes(now), runs, [(4, "a", 3), (20, "z", 3)])
         assert closed.n == 3
     else:

@@ -71,12 +71,17 @@ def large(column: str, kilobytes: int) -> Column:
     return F.repeat(F.sha2(F.col(column).cast("string"), 256), kilobytes * 16)
 
 
+def counts_by_large_keys(spark: SparkSession, folder: Path) -> DataFrame:
+    """The rows by keys of 100 KB, in a window that stays open."""
+    rows = read(spark, folder).withColumn("k", large("n", 100)).withWatermark("ts", "0 seconds")
+    return windowed(rows, Tumbling("1 hour"), by="k", time="ts").agg(F.count("*"))
+
+
 def small_batches_of_large_keys(folder: Path) -> dict[str, Any]:
     """200 new keys of 100 KB a batch, one partition: 1 GB of state in a heap of 512 MB."""
     spark = session(folder, "512m", 1)
     write(spark, folder, 50, 200, at(F.lit(1)))
-    rows = read(spark, folder).withColumn("k", large("n", 100)).withWatermark("ts", "0 seconds")
-    reports = run(windowed(rows, Tumbling("1 hour"), by="k", time="ts").agg(F.count("*")), folder)
+    reports = run(counts_by_large_keys(spark, folder), folder)
     return {"open": reports[-1]["customMetrics"]["panesOpen"]}
 
 
@@ -107,8 +112,7 @@ def a_restart_of_many_tasks(folder: Path) -> dict[str, Any]:
     """16 concurrent tasks open state of five times the heap, in the first batch and in the first after a restart."""
     spark = session(folder, "640m", 16)
     write(spark, folder, 16, 2_000, at(F.lit(1)))
-    rows = read(spark, folder).withColumn("k", large("n", 100)).withWatermark("ts", "0 seconds")
-    panes = windowed(rows, Tumbling("1 hour"), by="k", time="ts").agg(F.count("*"))
+    panes = counts_by_large_keys(spark, folder)
     run(panes, folder)
     write(spark, folder, 1, 100, at(F.lit(2)))
     reports = run(panes, folder)
@@ -119,8 +123,7 @@ def a_batch_of_large_keys_in_many_tasks(folder: Path) -> dict[str, Any]:
     """16 concurrent tasks read 256 rows at once, with a key of 100 KB each: 400 MB if they were buffered together."""
     spark = session(folder, "512m", 16)
     write(spark, folder, 1, 500, at(F.lit(1)))
-    rows = read(spark, folder).withColumn("k", large("n", 100)).withWatermark("ts", "0 seconds")
-    reports = run(windowed(rows, Tumbling("1 hour"), by="k", time="ts").agg(F.count("*")), folder)
+    reports = run(counts_by_large_keys(spark, folder), folder)
     return {"open": reports[-1]["customMetrics"]["panesOpen"]}
 
 
