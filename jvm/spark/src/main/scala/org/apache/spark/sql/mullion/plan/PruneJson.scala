@@ -9,10 +9,10 @@ import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, Filter, 
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.expressions.columns.PrunedJson
+import org.apache.spark.sql.mullion.expressions.columns.{PlainJsonParser, PrunedJson}
 import org.apache.spark.sql.types.StructType
 
-/** In a query with windows, parses only the columns of `from_json` that the query reads.
+/** In a query with windows, parses only the columns of `from_json` that the query reads, by [[PrunedJson]].
   *
   * {{{
   *   Project j.k, j.ts         Project j.k, j.ts
@@ -54,7 +54,7 @@ object PruneJson extends Rule[LogicalPlan] {
     val uses = expressions.flatMap(_.collect { case use: Attribute if use.exprId == column.exprId => use })
     val read = expressions.flatMap(_.collect { case Field(parsed, field) if parsed == column.exprId => field })
     val fields = read.distinct.sorted
-    if (uses.length != read.length || fields.length == json.schema.asInstanceOf[StructType].length) outer
+    if (uses.length != read.length) outer
     else replaced(outer, column.exprId, PrunedJson(json, fields), fields.zipWithIndex.toMap).asInstanceOf[Project]
   }
 
@@ -93,7 +93,10 @@ object PruneJson extends Rule[LogicalPlan] {
     case columns: StructType =>
       val options = CaseInsensitiveMap(json.options)
       json.deterministic &&
-      options.keys.forall(option => allowed.contains(option.toLowerCase(Locale.ROOT))) &&
+      options.keys
+        .map(_.toLowerCase(Locale.ROOT))
+        .forall(o => o == "mode" || PlainJsonParser.OptionsOfValues.contains(o)) &&
+      PlainJsonParser.isUsable(columns, options) &&
       options.get("mode").forall(_.equalsIgnoreCase("PERMISSIVE")) &&
       !columns.fieldNames.contains(SQLConf.get.columnNameOfCorruptRecord) &&
       columns.fieldNames.distinct.length == columns.length &&
@@ -101,22 +104,4 @@ object PruneJson extends Rule[LogicalPlan] {
       SQLConf.get.legacyTimeParserPolicy.toString != "EXCEPTION"
     case _ => false
   }
-
-  /** Options that concern the tokens or the format of single values. */
-  private val allowed = Set(
-    "mode",
-    "timezone",
-    "locale",
-    "dateformat",
-    "timestampformat",
-    "timestampntzformat",
-    "primitivesasstring",
-    "allowcomments",
-    "allowunquotedfieldnames",
-    "allowsinglequotes",
-    "allownumericleadingzeros",
-    "allownonnumericnumbers",
-    "allowbackslashescapinganycharacter",
-    "allowunquotedcontrolchars"
-  )
 }

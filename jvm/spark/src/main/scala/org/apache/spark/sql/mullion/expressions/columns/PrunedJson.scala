@@ -9,19 +9,21 @@ import org.apache.spark.sql.catalyst.expressions.{
   JsonToStructs,
   UnaryExpression
 }
-import org.apache.spark.sql.types.{DataType, StringType, StructField, StructType}
+import org.apache.spark.sql.catalyst.json.{CreateJacksonParser, JSONOptions}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.{DataType, StructField, StructType}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Some columns of `from_json`, with the values that they have if all columns are parsed.
+/** Some columns of `from_json`, or all, with the values that Spark's `from_json` returns.
   *
   * {{{
   *   {"k": "a", "note": "...", "v": 7}     k and v are parsed, note is skipped
   *   {"k": "a", "note": ?, "v": 7}       an error: the text is parsed again, with all columns
   * }}}
   *
-  * Spark's parser keeps the columns before some errors, depending on the column with the error. So a text with an error
-  * is parsed again with all columns. A text without one gives the same values, because Spark's parser catches the
-  * errors of each column separately.
+  * Spark's parser keeps the columns before some errors, depending on the column with the error. So Spark's expression
+  * parses each text that is not plain (see [[PlainJsonParser]]). A plain text gives the same values, because Spark's
+  * parser catches the errors of each column separately.
   *
   * @param child
   *   the text
@@ -45,28 +47,23 @@ case class PrunedJson(child: Expression, all: JsonToStructs, fields: Seq[Int]) e
     fields.map(original(_))
   }
 
-  /** Has one more column at the end: the text, if it has an error. */
-  @transient private lazy val pruned: JsonToStructs = all.copy(
-    schema = StructType(columns :+ StructField(PrunedJson.HasError, StringType)),
-    options = all.options + ("columnNameOfCorruptRecord" -> PrunedJson.HasError)
+  @transient private lazy val plain = new PlainJsonParser(
+    StructType(columns),
+    new JSONOptions(all.options, all.timeZoneId.get, SQLConf.get.columnNameOfCorruptRecord),
+    allowArrayAsStructs = false
   )
 
   @transient private lazy val types = columns.map(_.dataType)
 
   @transient private lazy val text = new GenericInternalRow(1)
 
-  /** The row is valid until the next call. */
   def parse(json: UTF8String): InternalRow = {
-    text.update(0, json)
-    if (json.numBytes > PrunedJson.LongestText) selected(parsed(all))
-    else
-      parsed(pruned) match {
-        case Some(row) if !row.isNullAt(fields.length) => selected(parsed(all))
-        case row                                       => row.orNull
-      }
+    val row = if (json.numBytes > PrunedJson.LongestText) None else plain.plain(json, CreateJacksonParser.utf8String)
+    row.getOrElse {
+      text.update(0, json)
+      selected(Option(all.eval(text).asInstanceOf[InternalRow]))
+    }
   }
-
-  private def parsed(by: JsonToStructs): Option[InternalRow] = Option(by.eval(text).asInstanceOf[InternalRow])
 
   private def selected(row: Option[InternalRow]): InternalRow = row.map { all =>
     new GenericInternalRow(fields.zip(types).map { case (field, of) => all.get(field, of) }.toArray[Any])
@@ -90,9 +87,6 @@ case class PrunedJson(child: Expression, all: JsonToStructs, fields: Seq[Int]) e
 }
 
 object PrunedJson {
-
-  /** The column of the parser's schema that marks errors. No JSON schema of a user has this name. */
-  private val HasError = "\u0000error"
 
   /** In a longer text, a skipped column may exceed the longest string that Spark's parser accepts, 20,000,000
     * characters. The parser does not notice that when it skips a column.

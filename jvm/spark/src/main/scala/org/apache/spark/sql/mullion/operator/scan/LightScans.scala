@@ -90,7 +90,7 @@ object LightScans extends ColumnarRule {
 
   private final class Parquet extends ParquetFileFormat with Light
   private final class Orc extends OrcFileFormat with Light
-  private final class Json extends JsonFileFormat with Light
+  private final class Json extends PlainJsonFiles with Light
   private final class Csv extends CSVFileFormat with Light
   private final class Texts extends TextFileFormat with Light
 }
