@@ -61,6 +61,15 @@ class PruneJsonSuite extends SparkSuite {
     } finally spark.conf.unset(SQLConf.JSON_EXPRESSION_OPTIMIZATION.key)
   }
 
+  test("a query that reads all columns has the answers of Spark's from_json") {
+    def panes = windowed(parsed().select("j.*"), F.max("note").as("note"), F.sum("price").as("price"))
+    assertEquals(pruned(panes).map(_.length), Some(5))
+    val expected = answers(panes)
+    spark.conf.set(SQLConf.JSON_EXPRESSION_OPTIMIZATION.key, false)
+    try assertEquals(expected, answers(panes))
+    finally spark.conf.unset(SQLConf.JSON_EXPRESSION_OPTIMIZATION.key)
+  }
+
   test("a filter, and a watermark, keep the columns that they read") {
     val rows = parsed().where("j.price > 1 or j.k = 'b'").select("j.*").withWatermark("ts", "1 second")
     val panes = windowed(rows)

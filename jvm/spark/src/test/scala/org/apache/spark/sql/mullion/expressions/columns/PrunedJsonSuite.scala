@@ -59,7 +59,18 @@ class PrunedJsonSuite extends MullionSuite {
     // The same of a column that is parsed.
     """{"k": "a", "v": "one", "note": "b"}""",
     """{"k": "a", "k": "b", "v": 99999999999999999999}""",
-    """{"note": {"deep": [1, {"er": 2}]}, "k": [1], "inner": 3, "v": 4}"""
+    """{"note": {"deep": [1, {"er": 2}]}, "k": [1], "inner": 3, "v": 4}""",
+    // Strings and tokens that only some parsers accept, or read in their own way.
+    "{\"k\": \"\\ud83d\", \"v\": 1}",
+    "{\"k\": \"\\u0000 Zürich \\ud83d\\ude00 窓\", \"note\": \"é\", \"v\": -0}",
+    """{'k': 'a', "v": 1} // a comment""",
+    " {\"k\": \"a\", \"v\": 1}",
+    "\ufeff{\"k\": \"a\", \"v\": 1}",
+    "{\u0000\"k\": \"a\"}",
+    """{"k": "a", "v": 1.0, "price": 1, "amount": "2"}""",
+    """{"k": 1.50, "note": {"a" :  1}, "v": "1"}""",
+    """{"k": "a", "v": 1, "k": "b", "v": null}""",
+    """{"v": 007, "price": NaN, "k": "a"}"""
   )
 
   test("a text has the values that it has if all columns are parsed, with errors too") {
@@ -97,6 +108,48 @@ class PrunedJsonSuite extends MullionSuite {
       val fields = random.shuffle((0 until columns.length).toList).take(1 + random.nextInt(4)).sorted
       assertSame(Seq.fill(50)(text), fields, options(random.nextInt(options.length)))
     }
+  }
+
+  test("bytes that are no UTF-8 have them") {
+    val random = new Random(seed)
+    val texts = Seq.fill(2000) {
+      val bytes = """{"k": "aé窓😀", "note": "b", "v": 12}""".getBytes("UTF-8")
+      for (_ <- 0 to random.nextInt(2)) bytes(random.nextInt(bytes.length)) = random.nextInt(256).toByte
+      UTF8String.fromBytes(bytes)
+    }
+    for (fields <- Seq(Seq(0, 2), Seq(0, 2, 3))) {
+      val expected = values(ofSpark(Map.empty), fields)
+      val pruned = values(PrunedJson(ofSpark(Map.empty), fields), fields.indices)
+      texts.foreach(text => assertEquals(pruned(InternalRow(text)), expected(InternalRow(text)), s"$text, seed $seed"))
+    }
+  }
+
+  test("a random time has the microseconds of Spark's parser") {
+    val random = new Random(seed)
+    def digits(count: Int, below: Int) = s"%0${count}d".format(random.nextInt(below))
+    val zones = Seq("", "Z", "+00:00", "-05:30", "+17:59", "+18:00", "+19:00", "z", "+0100", "+1:00", " UTC")
+    def time: String = {
+      val fraction = if (random.nextBoolean()) "" else "." + digits(1 + random.nextInt(9), 10)
+      val complete = s"${digits(4, 10000)}-${digits(2, 14)}-${digits(2, 33)}${"T T".charAt(random.nextInt(3))}" +
+        s"${digits(2, 25)}:${digits(2, 61)}:${digits(2, 61)}$fraction${zones(random.nextInt(zones.length))}"
+      if (random.nextInt(4) > 0) complete
+      else complete.patch(random.nextInt(complete.length), "-:T9 x".substring(random.nextInt(6)).take(1), 1)
+    }
+    val texts = Seq.fill(20000)(s"""{"ts": "$time"}""").map(text => InternalRow(UTF8String.fromString(text)))
+    for {
+      zone <- Seq("UTC", "+05:30", "Europe/Berlin")
+      options <- Seq(Map.empty[String, String], Map("timestampFormat" -> "yyyy-MM-dd'T'HH:mm:ss"))
+    } {
+      val all = ofSpark(options).copy(timeZoneId = Some(zone))
+      val expected = values(all, Seq(1))
+      val pruned = values(PrunedJson(all, Seq(1)), Seq(0))
+      texts.foreach(text => assertEquals(pruned(text), expected(text), s"${text.getUTF8String(0)} $zone, seed $seed"))
+    }
+  }
+
+  test("after texts that are not plain, others have their values too") {
+    val texts = for (i <- 0 until 5000) yield if (i % 1000 < 500) s"{'k': 'a', 'v': $i}" else s"""{"k": "a", "v": $i}"""
+    assertSame(texts, Seq(0, 2))
   }
 
   test("a skipped string may be longer than Spark's parser accepts") {
