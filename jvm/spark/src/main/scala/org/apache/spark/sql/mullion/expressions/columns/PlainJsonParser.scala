@@ -84,7 +84,7 @@ private[mullion] final class PlainJsonParser(schema: StructType, options: JSONOp
       try if (open.nextToken() eq JsonToken.START_OBJECT) readObject(open) else None
       finally open.close()
     } catch {
-      // Spark's parser finds the error again, and knows what it means.
+      // Spark's parser finds the error again, and converts it.
       case NonFatal(_) => None
     }
 
