@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import Early, TaskFailedError, Tumbling, windowed
-from mullion._bridge.query_errors import exit_of_action, foreach_batch_failure
+from mullion._bridge.query_errors import exit_of_action, foreach_batch_failure, task_failure
 from mullion._util.tracebacks import root_cause
 from tests.support.streams import SECOND, Feed
 
@@ -188,6 +188,17 @@ def test_an_exit_of_a_worker_names_the_functions_of_a_physical_plan(plan: str) -
     assert "while it ran score: its process" in str(exit_of_action(exit_, lambda: plan))
     assert exit_of_action(exit_, lambda: plan.replace("_mullion_rows", "rows")) is None
     assert exit_of_action("Job aborted: a row is too large", lambda: plan) is None
+
+
+def test_an_exit_of_a_worker_names_the_aggregates_of_a_plan() -> None:
+    udf = "named_struct(accumulators, {0}(v#1)#2.accumulators, rows, {0}(v#1)#2.rows)"
+    small, large = udf.format("Small"), f"if (isnull(Large(v#1)#2)) null else {udf.format('Large')}"
+    names = "while it ran Small or Large: its process"
+    logical = f"Project [f(if (isnull(k#3)) null else k#3) AS k#4, (Small({small})#5 + 1), Large({large})#7]"
+    assert names in str(task_failure("Python worker exited unexpectedly (crashed)", logical))
+    exit_ = "Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times: Python worker exited unexpectedly"
+    physical = f"ArrowEvalPython [Small({small})#5, Large({large})#7], [pythonUDF0#8, pythonUDF1#9], 250"
+    assert names in str(exit_of_action(exit_, lambda: physical))
 
 
 def test_a_text_without_the_bridge_is_left_as_it_is() -> None:

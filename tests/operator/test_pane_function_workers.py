@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from mullion import Pane, PaneProcessor, PythonAggregate, TaskFailedError, Tumbling, windowed
+from mullion import Custom, Pane, PaneProcessor, PythonAggregate, TaskFailedError, Tumbling, windowed
 from mullion._native.windowed_rows import Windowed
 from mullion.errors import QueryFailedError
 from tests.support.checked import settings
@@ -66,6 +68,20 @@ class ExitingSum(PythonAggregate, returns="int"):
         return a + b
 
 
+class ExitingResult(PythonAggregate, returns="int"):
+    def create(self) -> int:
+        return 0
+
+    def add(self, total: int, rows: pa.RecordBatch) -> int:
+        return total
+
+    def merge(self, a: int, b: int) -> int:
+        return a + b
+
+    def finish(self, total: int) -> int:
+        os._exit(7)
+
+
 def exiting_function(rows: Windowed) -> DataFrame:
     def exits(key: Any, pane: Pane, rows: Iterator[pa.RecordBatch]) -> None:
         os._exit(7)
@@ -79,6 +95,18 @@ def exiting_processor(rows: Windowed) -> DataFrame:
 
 def exiting_aggregate(rows: Windowed) -> DataFrame:
     return rows.agg(total=ExitingSum("v"))
+
+
+def exiting_result(rows: Windowed) -> DataFrame:
+    return rows.agg(total=ExitingResult("v"))
+
+
+EXITS: list[tuple[Callable[[Windowed], DataFrame], str]] = [
+    (exiting_function, "exits"),
+    (exiting_processor, "Exits"),
+    (exiting_aggregate, "ExitingSum"),
+    (exiting_result, "ExitingResult"),
+]
 
 
 def windows(feed: Feed, spark: SparkSession) -> Windowed:
@@ -102,9 +130,7 @@ def test_a_query_stops_while_a_function_sleeps(
     assert began.exists()
 
 
-@pytest.mark.parametrize(
-    ("panes", "name"), [(exiting_function, "exits"), (exiting_processor, "Exits"), (exiting_aggregate, "ExitingSum")]
-)
+@pytest.mark.parametrize(("panes", "name"), EXITS)
 def test_an_exit_of_a_worker_fails_the_query_with_the_name_of_its_function(
     panes: Callable[[Windowed], DataFrame], name: str, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -120,8 +146,18 @@ def test_an_exit_of_a_worker_fails_the_query_with_the_name_of_its_function(
         query.awaitTermination()
 
 
-# Not for PythonAggregate: the error of a worker that ends on a batch DataFrame does not name it.
-@pytest.mark.parametrize(("panes", "name"), [(exiting_function, "exits"), (exiting_processor, "Exits")])
+def exiting_ranges(time: datetime) -> list[tuple[datetime, datetime]]:
+    os._exit(7)
+
+
+def test_an_exit_of_a_worker_fails_an_action_on_a_batch_with_the_name_of_its_ranges(spark: SparkSession) -> None:
+    rows = spark.sql("SELECT timestamp'2024-01-01' AS ts, 'a' AS k, 1 AS v")
+    panes = windowed(rows, Custom(exiting_ranges), by="k", time="ts").agg(n=F.count("*"))
+    with pytest.raises(QueryFailedError, match=r"^A Python worker .* while it ran exiting_ranges: its process"):
+        panes.collect()
+
+
+@pytest.mark.parametrize(("panes", "name"), EXITS)
 def test_an_exit_of_a_worker_fails_an_action_on_a_batch_with_the_name_of_its_function(
     panes: Callable[[Windowed], DataFrame], name: str, spark: SparkSession
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from mullion._util.tracebacks import exited_worker, in_one_line, last_raised, root_cause
@@ -31,14 +31,15 @@ _FUNCTION_ERROR: Final = re.compile(
 )
 
 
-_FUNCTIONS: Final = re.compile(r"\b(?:MapInArrow (.+?)\(|KeyedFunction (.+?), (?:by \[|in one shard))")
-"""Python functions in the text of a logical plan."""
-
-
-_FUNCTIONS_OF_ACTION: Final = re.compile(r"\bMapInArrow(?: (?!\()|\b.*\n(?:Input .*\n)?Arguments: )(.+?)\(")
-"""The same in the text of a physical plan, in each mode of ``spark.sql.ui.explainMode``."""
-_OF_PANES: Final = "_mullion_"
-"""The prefix of internal columns, which a physical plan with the rows of panes has."""
+_FUNCTIONS: Final = re.compile(
+    r"\b(?:MapInArrow|(?:Arrow|Batch)EvalPython)(?: (?!\()|\b.*\n(?:Input.*\n)?Arguments: )\[?(.+?)\("
+    r"|\bKeyedFunction (.+?), (?:by \[|in one shard)"
+    # The UDF that computes the result of a PythonAggregate.
+    r"|\b(\w+)\((?:if \(isnull\(\3\(.*?)?named_struct\(accumulators, \3\("
+)
+"""Python functions in the text of a logical plan, or of a physical one in each mode of ``spark.sql.ui.explainMode``."""
+_OF_PANES: Final = re.compile(r"_mullion_|\bnamed_struct\(accumulators, |\bAssignRanges\b")
+"""The rows of panes, accumulators, or custom windows in a physical plan."""
 
 
 def is_of_windows(plan: str) -> bool:
@@ -50,10 +51,7 @@ def task_failure(message: str, plan: str) -> TaskFailedError:
     """The error of a failed task of a query with the logical plan ``plan``, with its cause in one line."""
     cause = root_cause(message)
     name = exited_worker(cause)
-    if name is None:
-        failure = f"A task of the query failed: {in_one_line(cause)}"
-    else:
-        failure = _exit_text([name] if name else [name for names in _FUNCTIONS.findall(plan) for name in names if name])
+    failure = f"A task of the query failed: {in_one_line(cause)}" if name is None else _exit_text(name, plan)
     return TaskFailedError(
         f"{failure}. Nothing of its batch was kept, and the query continues from its checkpoint once that is fixed."
     )
@@ -65,14 +63,15 @@ def exit_of_action(message: str, physical_plan: Callable[[], str]) -> QueryFaile
     if name is None:
         return None
     plan = "" if name else physical_plan()
-    if not name and _OF_PANES not in plan:
+    if not name and _OF_PANES.search(plan) is None:
         return None
-    names = [name] if name else _FUNCTIONS_OF_ACTION.findall(plan)
-    return QueryFailedError(f"{_exit_text(names)}. Fix that, and run the query again.")
+    return QueryFailedError(f"{_exit_text(name, plan)}. Fix that, and run the query again.")
 
 
-def _exit_text(functions: Sequence[str]) -> str:
-    names = " or ".join(dict.fromkeys(functions))
+def _exit_text(function: str, plan: str) -> str:
+    """The end of a worker that ran ``function``, or one of those in the plan."""
+    of_plan = (str(match[match.lastindex or 0]) for match in _FUNCTIONS.finditer(plan))
+    names = function or " or ".join(dict.fromkeys(of_plan))
     return (
         f"A Python worker of the query ended unexpectedly{' while it ran ' if names else ''}{names}: its process "
         "called os._exit(), crashed in native code, or was killed, for example for lack of memory"
