@@ -62,9 +62,10 @@ private[operator] final class DistinctRecords(
     val at = keyOf(key, function)
     function.record(in)
     val findsManyAtOnce = records.findsManyAtOnce
+    val together = keysAtOnce(at.getSizeInBytes)
     var i = 0
     while (i < in.values.size) {
-      if (findsManyAtOnce && i % AtOnce == 0) expect(at, in, i)
+      if (findsManyAtOnce && i % together == 0) expect(at, in, i, Math.min(together, in.values.size - i))
       if (insert(at, in, i)) function.addRecorded(in, i)
       i += 1
     }
@@ -89,9 +90,9 @@ private[operator] final class DistinctRecords(
     isNew
   }
 
-  /** Announces the first places of the next values, which are looked up soon. */
-  private def expect(at: UnsafeRow, in: DistinctValues, from: Int): Unit = {
-    val keys = Array.tabulate(Math.min(AtOnce, in.values.size - from)) { i =>
+  /** Announces the first places of the next `count` values, which are looked up soon. */
+  private def expect(at: UnsafeRow, in: DistinctValues, from: Int, count: Int): Unit = {
+    val keys = Array.tabulate(count) { i =>
       at.setLong(placeAt, placeOf(in.values.hash(from + i)))
       at.copy()
     }
@@ -192,6 +193,12 @@ private[operator] object DistinctRecords {
   private final val FewBytes = 1024
 
   private final val AtOnce = 512
+
+  /** The bytes of keys that are copied to be looked up together. */
+  private final val BytesAtOnce = 256 << 10
+
+  /** How many keys of that many bytes are looked up together. */
+  def keysAtOnce(keyBytes: Int): Int = Math.max(1, Math.min(AtOnce, BytesAtOnce / keyBytes))
 
   private val accumulator = ObjectType(classOf[AnyRef])
 

@@ -65,6 +65,12 @@ class DistinctRecordsSuite extends SparkSuite {
         }
       finally state.close()
     }
+
+  test("keys that are looked up together take at most 256 KB, unless a single one is larger") {
+    assertEquals(DistinctRecords.keysAtOnce(40), 512)
+    assertEquals(DistinctRecords.keysAtOnce(100_000), 2)
+    assertEquals(DistinctRecords.keysAtOnce(1 << 20), 1)
+  }
 }
 
 object DistinctRecordsSuite {
