@@ -197,7 +197,7 @@ private[operator] object DistinctRecords {
   /** The bytes of keys that are copied to be looked up together. */
   private final val BytesAtOnce = 256 << 10
 
-  /** How many keys of that many bytes are looked up together. */
+  /** The number of keys with `keyBytes` bytes each that are looked up together. */
   def keysAtOnce(keyBytes: Int): Int = Math.max(1, Math.min(AtOnce, BytesAtOnce / keyBytes))
 
   private val accumulator = ObjectType(classOf[AnyRef])
