@@ -16,7 +16,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Custom, Pane, PaneProcessor, PythonAggregate, TaskFailedError, Tumbling, windowed
+from mullion import Custom, Global, Pane, PaneProcessor, PythonAggregate, TaskFailedError, Tumbling, windowed
 from mullion._native.windowed_rows import Windowed
 from mullion.errors import QueryFailedError
 from tests.support.checked import settings
@@ -82,35 +82,51 @@ class ExitingResult(PythonAggregate, returns="int"):
         os._exit(7)
 
 
-def exiting_function(rows: Windowed) -> DataFrame:
+def per_minute(rows: DataFrame) -> Windowed:
+    return windowed(rows, Tumbling("1 minute"), by="k", time="ts")
+
+
+def exiting_function(rows: DataFrame) -> DataFrame:
     def exits(key: Any, pane: Pane, rows: Iterator[pa.RecordBatch]) -> None:
         os._exit(7)
 
-    return rows.apply(exits, "n int")
+    return per_minute(rows).apply(exits, "n int")
 
 
-def exiting_processor(rows: Windowed) -> DataFrame:
-    return rows.process(Exits())
+def exiting_processor(rows: DataFrame) -> DataFrame:
+    return per_minute(rows).process(Exits())
 
 
-def exiting_aggregate(rows: Windowed) -> DataFrame:
-    return rows.agg(total=ExitingSum("v"))
+def exiting_aggregate(rows: DataFrame) -> DataFrame:
+    return per_minute(rows).agg(total=ExitingSum("v"))
 
 
-def exiting_result(rows: Windowed) -> DataFrame:
-    return rows.agg(total=ExitingResult("v"))
+def exiting_result(rows: DataFrame) -> DataFrame:
+    return per_minute(rows).agg(total=ExitingResult("v"))
 
 
-EXITS: list[tuple[Callable[[Windowed], DataFrame], str]] = [
+def exiting_ranges(rows: DataFrame) -> DataFrame:
+    def ranges(time: datetime) -> list[tuple[datetime, datetime]]:
+        os._exit(7)
+
+    return windowed(rows, Custom(ranges), by="k", time="ts").agg(n=F.count("*"))
+
+
+def exiting_split(rows: DataFrame) -> DataFrame:
+    def split(rows: pa.RecordBatch) -> list[int]:
+        os._exit(7)
+
+    return windowed(rows, Global.split(split), by="k", time=None).agg(n=F.count("*"))
+
+
+EXITS: list[tuple[Callable[[DataFrame], DataFrame], str]] = [
     (exiting_function, "exits"),
     (exiting_processor, "Exits"),
     (exiting_aggregate, "ExitingSum"),
     (exiting_result, "ExitingResult"),
+    (exiting_ranges, "ranges"),
+    (exiting_split, "split"),
 ]
-
-
-def windows(feed: Feed, spark: SparkSession) -> Windowed:
-    return windowed(feed.stream(spark), Tumbling("1 minute"), by="k", time="ts")
 
 
 @pytest.mark.parametrize("panes", [sleeping_function, sleeping_processor])
@@ -120,7 +136,7 @@ def test_a_query_stops_while_a_function_sleeps(
     feed, began = Feed(tmp_path / "in", "k string, v int"), tmp_path / "began"
     feed.write([(SECOND, "a", 1)])
     feed.flood()
-    writer = panes(windows(feed, spark), began).writeStream.format("noop")
+    writer = panes(per_minute(feed.stream(spark)), began).writeStream.format("noop")
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     while query.isActive and not began.exists():
         query.awaitTermination(1)
@@ -132,13 +148,13 @@ def test_a_query_stops_while_a_function_sleeps(
 
 @pytest.mark.parametrize(("panes", "name"), EXITS)
 def test_an_exit_of_a_worker_fails_the_query_with_the_name_of_its_function(
-    panes: Callable[[Windowed], DataFrame], name: str, spark: SparkSession, tmp_path: Path
+    panes: Callable[[DataFrame], DataFrame], name: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     feed = Feed(tmp_path / "in", "k string, v int")
     feed.write([(SECOND, "a", 1)])
     feed.flood()
     with settings(spark, {WAITING: "1"}):
-        writer = panes(windows(feed, spark)).writeStream.format("noop")
+        writer = panes(feed.stream(spark)).writeStream.format("noop")
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
     with pytest.raises(
         TaskFailedError, match=rf"^A Python worker .* ended unexpectedly while it ran {name}: its process"
@@ -146,23 +162,12 @@ def test_an_exit_of_a_worker_fails_the_query_with_the_name_of_its_function(
         query.awaitTermination()
 
 
-def exiting_ranges(time: datetime) -> list[tuple[datetime, datetime]]:
-    os._exit(7)
-
-
-def test_an_exit_of_a_worker_fails_an_action_on_a_batch_with_the_name_of_its_ranges(spark: SparkSession) -> None:
-    rows = spark.sql("SELECT timestamp'2024-01-01' AS ts, 'a' AS k, 1 AS v")
-    panes = windowed(rows, Custom(exiting_ranges), by="k", time="ts").agg(n=F.count("*"))
-    with pytest.raises(QueryFailedError, match=r"^A Python worker .* while it ran exiting_ranges: its process"):
-        panes.collect()
-
-
 @pytest.mark.parametrize(("panes", "name"), EXITS)
 def test_an_exit_of_a_worker_fails_an_action_on_a_batch_with_the_name_of_its_function(
-    panes: Callable[[Windowed], DataFrame], name: str, spark: SparkSession
+    panes: Callable[[DataFrame], DataFrame], name: str, spark: SparkSession
 ) -> None:
     rows = spark.sql("SELECT timestamp'2024-01-01' AS ts, 'a' AS k, 1 AS v")
-    output = panes(windowed(rows, Tumbling("1 minute"), by="k", time="ts"))
+    output = panes(rows)
     actions = (output.collect, output.toArrow, output.write.format("noop").mode("overwrite").save)
     for action in actions if name == "exits" else actions[:1]:
         with pytest.raises(

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Around, Custom, Early, Session, Sliding, Tumbling, Watermark, together, windowed
+from mullion import Around, Custom, Early, Global, Session, Sliding, Tumbling, Watermark, together, windowed
 from mullion.windows import Late, Window
 from tests.support.clocked import ClockedQuery
 from tests.support.streams import SECOND, Feed, batches_of
@@ -231,6 +231,27 @@ def test_the_plan_shows_the_window_the_keys_the_lateness_and_the_firings(
     text = explained(plain, capsys, mode)
     assert "WindowedAggregate tumbling 1 day, closes at its end, late rows reopen panes, by []" in text
     assert "mullion_no_key" not in text.split("WindowedAggregate")[1].split("\n")[0]
+
+
+@pytest.mark.parametrize("mode", ["simple", "formatted"])
+@pytest.mark.parametrize(
+    ("window", "time", "text"),
+    [
+        (Global.every(100), None, "ArrivalBatch global, closing every 100 rows"),
+        (Session("5 minutes"), "ts", "MergeSessions session with a gap of 5 minutes"),
+        (Sliding("1 hour", "15 minutes"), "ts", "SlicesToWindows sliding 1 hour every 15 minutes"),
+    ],
+)
+def test_the_plan_of_a_batch_shows_the_window(
+    window: Global | Session | Sliding,
+    time: str | None,
+    text: str,
+    mode: str,
+    spark: SparkSession,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = spark.sql("SELECT timestamp'2024-01-01' AS ts, 'a' AS k")
+    assert text in explained(windowed(rows, window, by="k", time=time).agg(n=F.count("*")), capsys, mode)
 
 
 def test_a_quiet_stream_next_to_a_slow_one_requests_no_batch_until_the_slow_one_advances(

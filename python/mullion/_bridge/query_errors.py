@@ -34,11 +34,13 @@ _FUNCTION_ERROR: Final = re.compile(
 _FUNCTIONS: Final = re.compile(
     r"\b(?:MapInArrow|(?:Arrow|Batch)EvalPython)(?: (?!\()|\b.*\n(?:Input.*\n)?Arguments: )\[?(.+?)\("
     r"|\bKeyedFunction (.+?), (?:by \[|in one shard)"
+    # The function of custom windows.
+    r"|\bby the function (.+?), (?:by \[|on event time|closes |in order of arrival)"
     # The UDF that computes the result of a PythonAggregate.
-    r"|\b(\w+)\((?:if \(isnull\(\3\(.*?)?named_struct\(accumulators, \3\("
+    r"|\b(\w+)\((?:if \(isnull\(\4\(.*?)?named_struct\(accumulators, \4\("
 )
 """Python functions in the text of a logical plan, or of a physical one in each mode of ``spark.sql.ui.explainMode``."""
-_OF_PANES: Final = re.compile(r"_mullion_|\bnamed_struct\(accumulators, |\bAssignRanges\b")
+_OF_PANES: Final = re.compile(r"_mullion_|\bnamed_struct\(accumulators, |\bAssignRanges\b|\bArrivalBatch\b")
 """The rows of panes, accumulators, or custom windows in a physical plan."""
 
 

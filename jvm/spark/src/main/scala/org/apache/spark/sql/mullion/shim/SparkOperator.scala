@@ -36,7 +36,8 @@ abstract class SparkOperator(facts: SparkOperator.Facts)
       hasInitialState = false,
       skipEmittingInitialStateKeys = false,
       child = facts.child
-    ) {
+    )
+    with DescribedExec {
   import SparkOperator._
 
   /** The same operator with other facts. */
@@ -44,8 +45,6 @@ abstract class SparkOperator(facts: SparkOperator.Facts)
 
   /** The facts of a batch, extended by the operator for itself and for the nodes below it. */
   protected def forBatch(facts: Facts): Facts
-
-  override def verboseStringWithOperatorId(): String = s"$formattedNodeName\n${simpleString(Int.MaxValue)}\n"
 
   override def producedAttributes: AttributeSet = outputSet
 

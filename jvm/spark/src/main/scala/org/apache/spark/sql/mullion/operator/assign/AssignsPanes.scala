@@ -13,14 +13,14 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.mullion.operator.metrics.{LatenessCounts, WindowMetrics}
-import org.apache.spark.sql.mullion.shim.SparkVersionShim
+import org.apache.spark.sql.mullion.shim.{DescribedExec, SparkVersionShim}
 
 import dev.mullion.windows.rules.{LatePolicy, PaneRules}
 
 /** A node below the partial aggregate that determines the panes of a row. It counts rows without panes, and puts aside
   * those to emit. Compiled into the same loop as the scan and the aggregate.
   */
-private[mullion] trait AssignsPanes extends UnaryExecNode with CodegenSupport {
+private[mullion] trait AssignsPanes extends UnaryExecNode with CodegenSupport with DescribedExec {
 
   /** The operator that this belongs to: there may be others in the plan. */
   def operator: String

@@ -9,13 +9,14 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.mullion.operator.engine.rowwise.{ArrivalPanes, SplitPanes}
 import org.apache.spark.sql.mullion.operator.engine.{PaneCounts, PaneEngine}
 import org.apache.spark.sql.mullion.operator.program.WindowProgram
+import org.apache.spark.sql.mullion.shim.DescribedExec
 
 import dev.mullion.windows.clock.BatchClock
 
 /** Windows of row numbers on a batch DataFrame: the same engine, without state. As in a stream, incomplete panes are
   * not emitted, unless they close at the end of the input.
   */
-case class ArrivalBatchExec(program: WindowProgram, child: SparkPlan) extends UnaryExecNode {
+case class ArrivalBatchExec(program: WindowProgram, child: SparkPlan) extends UnaryExecNode with DescribedExec {
 
   override def output: Seq[Attribute] = program.output
 

@@ -3,9 +3,10 @@ package org.apache.spark.sql.mullion.operator.bounded
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.{ClusteredDistribution, Distribution, Partitioning}
 import org.apache.spark.sql.execution.UnaryExecNode
+import org.apache.spark.sql.mullion.shim.DescribedExec
 
 /** A node on a batch DataFrame that requires the partial rows of a key together, and in order of time. */
-private[mullion] trait KeyInOrderExec extends UnaryExecNode {
+private[mullion] trait KeyInOrderExec extends UnaryExecNode with DescribedExec {
   def keys: Seq[Attribute]
 
   /** The order of the rows of a key. */

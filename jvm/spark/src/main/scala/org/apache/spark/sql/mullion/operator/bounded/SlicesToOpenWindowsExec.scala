@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.mullion.operator.assign.ByKey
+import org.apache.spark.sql.mullion.shim.DescribedExec
 
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.AlignedRules
@@ -34,7 +35,8 @@ case class SlicesToOpenWindowsExec(
     partitions: Option[Int],
     before: Option[Long],
     child: SparkPlan
-) extends UnaryExecNode {
+) extends UnaryExecNode
+    with DescribedExec {
 
   override def requiredChildDistribution: Seq[Distribution] =
     partitions.map(ByKey.distribution(distributed, _, conf)).toSeq

@@ -4,6 +4,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.mullion.shim.DescribedExec
 
 import dev.mullion.windows.rules.AlignedRules
 
@@ -14,7 +15,8 @@ import dev.mullion.windows.rules.AlignedRules
   *   the start of a window; where slices are numbered its number, because windows that begin before time share a start
   */
 case class SlicesToWindowsExec(slice: Attribute, start: Attribute, rules: AlignedRules, child: SparkPlan)
-    extends UnaryExecNode {
+    extends UnaryExecNode
+    with DescribedExec {
 
   override def output: Seq[Attribute] = child.output.map(a => if (a.exprId == slice.exprId) start else a)
 

@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.mullion.expressions.udf.{AggregateWorker, PaneRows, PythonAggregate}
+import org.apache.spark.sql.mullion.shim.DescribedExec
 
 /** Adds the rows of large groups to accumulators before the shuffle, in the Python worker of the task.
   *
@@ -25,7 +26,8 @@ import org.apache.spark.sql.mullion.expressions.udf.{AggregateWorker, PaneRows, 
   *   the name of a group in errors, as in `The pane [0, 3) of k=a`
   */
 final case class AddRowsExec(functions: Seq[(Int, PythonAggregate)], nameOf: InternalRow => String, child: SparkPlan)
-    extends UnaryExecNode {
+    extends UnaryExecNode
+    with DescribedExec {
   override def output: Seq[Attribute] = child.output
 
   override def outputPartitioning: Partitioning = child.outputPartitioning

@@ -11,6 +11,7 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.mullion.operator.bounded.AggregateExecs
 import org.apache.spark.sql.mullion.operator.partial.group.{GroupLayout, GroupTable}
+import org.apache.spark.sql.mullion.shim.DescribedExec
 
 /** Aggregates the rows of each group before the shuffle: emits one row per group and task, with its keys and the
   * buffers of its functions, like Spark's own partial aggregate.
@@ -45,7 +46,8 @@ case class PartialAggregateExec(
     limit: Long,
     child: SparkPlan
 ) extends UnaryExecNode
-    with CodegenSupport {
+    with CodegenSupport
+    with DescribedExec {
 
   /** All aggregates, in the order of their buffers. */
   def aggregates: Seq[AggregateExpression] = called.among(expressed)

@@ -8,6 +8,7 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.mullion.operator.program.OperatorProgram
 import org.apache.spark.sql.mullion.operator.{BranchBatch, SortByKeyExec, WindowExec}
+import org.apache.spark.sql.mullion.shim.DescribedExec
 
 /** A branch, a window between two stages: a [[WindowExec]] that Spark does not treat as a stateful operator.
   *
@@ -20,7 +21,8 @@ import org.apache.spark.sql.mullion.operator.{BranchBatch, SortByKeyExec, Window
   */
 case class BranchExec(program: OperatorProgram, batch: Option[BranchBatch], child: SparkPlan)
     extends UnaryExecNode
-    with SortByKeyExec.Wanted {
+    with SortByKeyExec.Wanted
+    with DescribedExec {
 
   @transient lazy val window: WindowExec = WindowExec.ofBranch(program, batch.get, child)
 

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
 import org.apache.spark.sql.execution.LeafExecNode
 import org.apache.spark.sql.mullion.operator.RowsOfStage
+import org.apache.spark.sql.mullion.shim.DescribedExec
 import org.apache.spark.{Partition, SparkContext, TaskContext}
 
 /** The rows that the first stage of [[KeyedFunction]] produces for one of its windows: the leaf of that window's plan.
@@ -49,7 +50,8 @@ case class ProcessedRowsExec(
     partitions: Option[Int],
     rowsCame: Boolean
 ) extends LeafExecNode
-    with RowsOfStage {
+    with RowsOfStage
+    with DescribedExec {
   override def producedAttributes: AttributeSet = outputSet
 
   override def simpleString(maxFields: Int): String = s"$nodeName $target"
