@@ -41,6 +41,7 @@ PAIRED = (
     workloads.TUMBLING_3M,
     workloads.NOTHING[100_000],
     workloads.FEW_ROWS,
+    *workloads.ORDINARY,
 )
 
 

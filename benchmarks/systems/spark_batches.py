@@ -225,12 +225,12 @@ class Run:
         return self.answer
 
     def figures(self) -> dict[str, Any]:
-        with tempfile.TemporaryDirectory(dir=self.folder.parent) as folder:
+        # The session that stops may still remove or write files.
+        with tempfile.TemporaryDirectory(dir=self.folder.parent, ignore_cleanup_errors=True) as folder:
             home = Path(folder)
             progress = self.timed(home)
             self.turns.measured()
             answer = self.read_answer(home)
-            # The maintenance of state stores may still write to the checkpoint, which is removed now.
             self.spark.stop()
         batches = [
             {

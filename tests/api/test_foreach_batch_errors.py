@@ -164,7 +164,7 @@ def test_an_exit_of_a_worker_names_the_functions_of_the_plan() -> None:
     exit_ += "Caused by: java.io.EOFException\n\t... 9 more\n"
     assert str(foreach_batch_failure(JOB + exit_, PLAN)).startswith(
         "A Python worker of the query ended unexpectedly while it ran score or Spikes: its process called os._exit(), "
-        "crashed in native code, or was killed, for example for lack of memory. Nothing of its batch was kept"
+        "crashed in native code, or was killed, for example for lack of memory. Nothing of the batch was kept"
     )
     assert "ended unexpectedly: its process" in str(foreach_batch_failure(JOB + exit_, ""))
     of_aggregate = (

@@ -252,7 +252,7 @@ def test_a_query_continues_with_the_same_firing_once_its_function_is_fixed(spark
     with query(0) as failing:
         assert failing.settle() == []
         feed.write([(12 * SECOND, "a", 8)])
-        with pytest.raises(FunctionError, match=r"(?s)ZeroDivisionError.*continues once the function is fixed"):
+        with pytest.raises(FunctionError, match=r"(?s)ZeroDivisionError.*with a checkpoint it continues from there"):
             failing.settle()
     with query(2) as fixed:
         assert sorted((row.k, row.total) for row in fixed.settle()) == [("a", 2), ("b", 3)]

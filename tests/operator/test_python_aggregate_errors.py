@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from mullion import (
     Count,
+    Early,
     FunctionError,
     InvalidArgumentError,
     PythonAggregate,
@@ -44,7 +45,7 @@ def test_an_error_in_a_method_has_its_name_and_line(method: str, how: str, waiti
     error = {"raise": "ValueError: broken", "exit": "SystemExit: 3"}[how]
     assert re.search(r"In the pane \[1970-01-01T00:00:00Z, 1970-01-01T\S*Z\)", message), message
     assert f", Broken.{method} failed: {error}, at {inspect.getfile(Broken)}:" in message
-    assert "continues from its checkpoint" in message or "the query continues once the function is fixed" in message
+    assert message.endswith("Fix the function and run the query again: with a checkpoint it continues from there.")
 
 
 @pytest.mark.parametrize(
@@ -75,6 +76,41 @@ def test_an_error_while_the_operator_adds_rows_has_the_pane_and_the_key(
     assert named in str(failed.value)
 
 
+@pytest.mark.parametrize("waiting", [1, 64])
+@pytest.mark.parametrize(
+    "options",
+    [{"late": "reopen"}, {"accumulate": False, "early": Early("1 minute")}],
+    ids=["late rows", "panes that keep their own rows"],
+)
+def test_an_error_in_overlapping_windows_has_one_of_their_panes(
+    options: dict[str, Any], waiting: int, spark: SparkSession, tmp_path: Path
+) -> None:
+    feed, start = Feed(tmp_path / "in", COLUMNS), 1_700_000_000 * SECOND
+    with settings(spark, {WAITING: str(waiting)}):
+        window = Sliding("2 minutes", "1 minute")
+        panes = windowed(feed.stream(spark), window, by="k", time="ts", **options).agg(ids=Broken("id", at="add"))
+        with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
+            if "late" in options:
+                feed.flood()
+                query.settle()
+            feed.write([(start - SECOND, "a", 0, number) for number in range(100)])
+            with pytest.raises(FunctionError) as failed:
+                query.settle()
+    panes_of_row = ("[2023-11-14T22:12:00Z, 2023-11-14T22:14:00Z)", "[2023-11-14T22:13:00Z, 2023-11-14T22:15:00Z)")
+    assert str(failed.value).startswith(tuple(f"In the pane {pane} of k=a, Broken.add" for pane in panes_of_row))
+
+
+def test_an_error_in_a_library_has_the_line_of_the_class(spark: SparkSession) -> None:
+    class Misread(Ids, returns="array<bigint>"):
+        def add(self, ids: list[int], rows: Any) -> list[int]:
+            return ids + cast("list[int]", rows["other"].to_pylist())
+
+    line = inspect.getsourcelines(Misread.add)[1] + 1
+    says = rf"KeyError: .*, at {re.escape(__file__)}:{line}: return .*\. The rows have id \(name an expression with \.alias"
+    with pytest.raises(FunctionError, match=says):
+        of_batch(spark, Misread(F.col("v").alias("id"))).collect()
+
+
 @pytest.mark.parametrize("method", ["add", "merge"])
 def test_a_method_without_return_is_an_error(method: str, spark: SparkSession) -> None:
     with settings(spark, {WAITING: "1"}), pytest.raises(FunctionError, match=f"Broken.{method} returned None. Return"):
@@ -95,7 +131,20 @@ def test_a_call_is_checked_before_anything_runs() -> None:
         limit: int = 3
 
     assert repr(Sized("id", size=5)) == "Sized('id', size=5, limit=3)"
+
+    class OfTwo(PythonAggregate, returns="int"):
+        def create(self) -> int:
+            return 0
+
+        def add_row(self, total: int, value: int, weight: int) -> int:
+            return total + value
+
+        def merge(self, a: int, b: int) -> int:
+            return a + b
+
     calls: list[tuple[Any, str]] = [
+        (lambda: OfTwo("id"), r"OfTwo\('id'\) does not fit add_row\(total.*missing a required argument: 'weight'"),
+        (lambda: OfTwo("id", "v", "w"), "too many positional arguments. Name one column for each parameter"),
         (lambda: Sized(size=1), r"Sized\(\) has no column"),
         (lambda: Sized("id"), r"Sized needs the parameter 'size'"),
         (lambda: Sized("id", sice=1), r"Sized has no parameter 'sice'. Did you mean 'size'\?"),
@@ -155,3 +204,15 @@ def test_columns_of_one_name_and_a_missing_time_are_errors(spark: SparkSession) 
         settings(spark, {WAITING: "none"}),
     ):
         of_batch(spark, Ids("v"))
+
+
+def test_a_result_type_that_is_no_ddl_is_an_error(spark: SparkSession) -> None:
+    class Misspelt(Ids, returns="array<dobule>"):
+        pass
+
+    says = r"returns='array<dobule>' is not a type as DDL: .*Syntax error at or near '<'. Write, for instance, returns="
+    with pytest.raises(InvalidArgumentError, match=says):
+        of_batch(spark, Misspelt("v"))
+    rows = windowed(spark.sql("SELECT timestamp'2024-01-01' AS ts"), Tumbling("1 minute"), time="ts")
+    with pytest.raises(InvalidArgumentError, match=r"schema='y dobule' is not a type as DDL"):
+        rows.apply(lambda key, pane, rows: rows, "y dobule")

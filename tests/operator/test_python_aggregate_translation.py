@@ -362,8 +362,45 @@ def test_a_null_that_python_would_not_add_is_an_error_with_the_method(spark: Spa
     rows = spark.createDataFrame([(0, "k", None, 2, 3, 0.5, "s", True)], f"t bigint, {COLUMNS}")
     panes = aggregated(rows.withColumn("ts", F.timestamp_micros("t")), Tumbling("1 minute"), kinds)
     assert not in_python(panes, *kinds.values())
-    with pytest.raises(FunctionError, match=r"Sum.add_row failed: TypeError: a value is None"):
+    says = r"Sum.add_row failed: TypeError: a value is None, because i is NULL, in the method at .*:5\. Nothing of"
+    with pytest.raises(FunctionError, match=says):
         panes.collect()
+
+
+def above(condition: str) -> type[PythonAggregate]:
+    source = (
+        "class Above(PythonAggregate, returns='bigint'):\n"
+        "    def create(self):\n        return 0\n"
+        f"    def add_row(self, acc, n):\n        return acc + 1 if {condition} else acc\n"
+        "    def merge(self, a, b):\n        return a + b\n"
+    )
+    return classes_of({"Above": source})["Above"]
+
+
+@pytest.mark.parametrize("fix", ["in the class", "before the window"])
+def test_a_query_continues_after_the_fix_of_a_class_that_runs_in_the_jvm(
+    fix: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "in", "k string, n bigint")
+
+    def started(kind: type[PythonAggregate], only: str = "true") -> ClockedQuery:
+        rows = feed.stream(spark).where(only)
+        panes = windowed(rows, Tumbling("10 seconds"), by="k", time="ts").agg(above=kind("n"))
+        assert not in_python(panes, kind)
+        return ClockedQuery(panes, checkpoint=tmp_path / "checkpoint")
+
+    broken = above("n > 10")
+    feed.write([(SECOND, "a", 11), (SECOND, "a", 9)])
+    with started(broken) as query:
+        query.settle()
+        feed.write([(2 * SECOND, "a", None), (2 * SECOND, "a", 12)])
+        with pytest.raises(FunctionError, match="because n is NULL"):
+            query.settle()
+    inside = fix == "in the class"
+    with started(above("n is not None and n > 10")) if inside else started(broken, "n IS NOT NULL") as query:
+        query.settle()
+        feed.write([(60 * SECOND, "b", 11)])
+        assert [(row.k, row.above) for row in query.settle()] == [("a", 2)]
 
 
 EDGES = {

@@ -55,7 +55,8 @@ def task_failure(message: str, plan: str) -> TaskFailedError:
     name = exited_worker(cause)
     failure = f"A task of the query failed: {in_one_line(cause)}" if name is None else _exit_text(name, plan)
     return TaskFailedError(
-        f"{failure}. Nothing of its batch was kept, and the query continues from its checkpoint once that is fixed."
+        f"{failure}. Nothing of the batch was kept. Fix that and run the query again: with a checkpoint it continues "
+        "from there."
     )
 
 
@@ -100,7 +101,10 @@ def function_failure(message: str) -> FunctionError | None:
     if reason.partition(" ")[0].isalpha():
         # A word, and not the name of the user's function or operator.
         reason = reason[:1].upper() + reason[1:]
-    return FunctionError(f"{reason}. Nothing of the batch was kept; the query continues once the function is fixed.")
+    return FunctionError(
+        f"{reason}. Nothing of the batch was kept. Fix the function and run the query again: with a checkpoint it "
+        "continues from there."
+    )
 
 
 def other_operators(message: str) -> IncompatibleStateError | None:

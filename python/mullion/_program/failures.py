@@ -45,9 +45,10 @@ def failure_of(job: str, query: StreamingQuery, raised: BaseException | None) ->
     if reason is None and own is not None:
         reason = f"{type(own).__name__}: {own}"
     elif reason is None and isinstance(query_error, TaskFailedError):
-        reason = str(query_error)
+        # Its message has the fix as well.
+        return jvm.traced(QueryFailedError(f"{job!r} failed. {query_error}"), query_error)
     reason = reason or lost_data(root) or root
-    failed = QueryFailedError(f"{job!r} failed. Run again, it continues from its checkpoint. {reason}")
+    failed = QueryFailedError(f"{job!r} failed. Run it again: with a checkpoint it continues from there. {reason}")
     if own is not None:
         failed.__cause__ = own
     return jvm.traced(failed, query_error)

@@ -12,11 +12,15 @@ from mullion import errors
 _MULLION: Final = str(Path(errors.__file__).parent)
 _LIBRARIES: Final = (_MULLION, sysconfig.get_path("stdlib"), "<frozen")
 _PACKAGES: Final = ("site-packages", "dist-packages", "/pyspark/", "/py4j/")
+# Compiled modules of libraries have names relative to their package.
+_COMPILED: Final = (".pyx", ".pxi", ".pxd")
 
 
 def is_user_code(filename: str) -> bool:
     """True for a file that belongs neither to Mullion nor to another library."""
-    return not filename.startswith(_LIBRARIES) and not any(part in filename for part in _PACKAGES)
+    return not filename.startswith(_LIBRARIES) and not (
+        filename.endswith(_COMPILED) or any(part in filename for part in _PACKAGES)
+    )
 
 
 def failed_line(error: BaseException, function: object = None) -> traceback.FrameSummary | None:

@@ -317,12 +317,17 @@ def test_missing_parts_raise_an_error_with_their_name_and_the_alternative() -> N
         (sp, "sql", "sp.map(function), or F.expr"),
         (sp.read, "from_stream", "sp.read.from_topic"),
         (sp.read, "from_amazon_s3", "sp.read.from_file"),
+        (sp.window, "session", "mullion.windowed(df, Session"),
         (sp.write, "to_database", "sp.write.to_callback"),
         (sp.write, "to_stream", "sp.write.to_topic"),
     ):
         with pytest.raises(UnsupportedError, match=re.escape(f"{name} is not there. Write {says}")):
             getattr(module, name)
-    for module, name, meant in ((sp, "mapp", "map"), (sp.read, "from_fil", "from_file"), (sp.write, "console", "to_")):
+    for module, name, meant in (
+        (sp, "mapp", "map"),
+        (sp.read, "from_fil", "from_file"),
+        (sp.window, "slide", "sliding"),
+    ):
         with pytest.raises(AttributeError, match=meant):
             getattr(module, name)
     with pytest.raises(UnsupportedError, match="keyed tables"):
@@ -330,7 +335,7 @@ def test_missing_parts_raise_an_error_with_their_name_and_the_alternative() -> N
 
 
 def test_errors_about_missing_parts_name_existing_parts() -> None:
-    for module in (sp, sp.read, sp.write):
+    for module in (sp, sp.read, sp.window, sp.write):
         for text in module._ELSEWHERE.values():
             for name in re.findall(r"sp\.((?:\w+\.)?\w+)", text):
                 thing: Any = sp

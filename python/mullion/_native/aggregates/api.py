@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import re
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -16,6 +17,7 @@ from mullion._native.aggregates.translation import translated
 from mullion._native.aggregates.worker import Adder, AddRows, finishing, finishing_one
 from mullion._util import spark_versions
 from mullion._util.checks import did_you_mean
+from mullion._util.ddl import type_of
 from mullion.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -111,6 +113,7 @@ class PythonAggregate:
                     f"column's name nor a Column. Pass parameters by keyword, as in {name}('value', size={column!r})."
                 )
         self._columns = columns
+        self._require_values()
         declared = self._declared()
         for parameter, value in parameters.items():
             if parameter not in declared:
@@ -174,12 +177,15 @@ class PythonAggregate:
             "ordered": self._ordered,
             "addsAtEnd": not finishes_rows,
             "translated": self._translated(),
+            "places": self._places(),
         }
         adder = Adder(worker, by_row=self._has("add_row"), dumps=self._has("dump"), pickles=self._pickle)
         state = spark_versions.aggregate_placeholder(AddRows(adder), name)
         rows = state(lit(json.dumps(described, separators=(",", ":"))), struct(*self._columns))
         # A DDL text needs a session, which subclasses may be defined before.
-        returns = DataType.fromDDL(self._returns) if isinstance(self._returns, str) else self._returns
+        returns = (
+            type_of(self._returns, "returns", "array<double>") if isinstance(self._returns, str) else self._returns
+        )
         result: Column
         if finishes_rows:
             kind = to_arrow_schema(StructType([StructField("result", returns)]), **spark_versions.IN_UTC).field(0).type
@@ -194,6 +200,12 @@ class PythonAggregate:
             return None
         return translated(self, {name: getattr(self, name) for name in self._declared()}, PythonAggregate.finish)
 
+    @classmethod
+    def _places(cls) -> dict[str, str]:
+        """The file and the line of methods, for errors of a class that runs in the JVM."""
+        codes = ((name, getattr(getattr(cls, name), "__code__", None)) for name in ("add_row", "finish"))
+        return {name: f"{code.co_filename}:{code.co_firstlineno}" for name, code in codes if code is not None}
+
     def __repr__(self) -> str:
         columns = (repr(column) if isinstance(column, str) else str(column) for column in self._columns)
         parameters = (f"{name}={getattr(self, name)!r}" for name in self._declared())
@@ -202,6 +214,19 @@ class PythonAggregate:
     def _parameters(self) -> list[str]:
         """The parameters as text that is equal in each process."""
         return [f"{name} => {_ADDRESS.sub('', repr(getattr(self, name)))}" for name in self._declared()]
+
+    def _require_values(self) -> None:
+        """Checks the number of columns against the parameters of ``add_row``; a star may be several columns."""
+        if not self._has("add_row") or any("*" in str(column) or "star" in str(column) for column in self._columns):
+            return
+        try:
+            inspect.signature(self.add_row).bind(None, *self._columns)
+        except TypeError as error:
+            name, call = type(self).__name__, inspect.signature(self.add_row)
+            raise InvalidArgumentError(
+                f"{name}({', '.join(map(repr, self._columns))}) does not fit add_row{call}: {error}. Name one column for "
+                "each parameter after the accumulator."
+            ) from None
 
     @classmethod
     def _declared(cls) -> list[str]:

@@ -98,7 +98,11 @@ class Adder:
         except (FailedFunctionError, MemoryError):
             raise
         except (Exception, SystemExit) as error:
-            raise self._failed(method, error) from error
+            failed = self._failed(method, error)
+            if isinstance(error, KeyError) and method == "add" and rows is not None:
+                columns = ", ".join(rows.batch.schema.names)
+                failed = FailedFunctionError(f"{failed}. The rows have {columns} (name an expression with .alias)")
+            raise failed from error
         return total
 
     def finished(self, accumulator: Any) -> Any:

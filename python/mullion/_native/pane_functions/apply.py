@@ -17,6 +17,7 @@ from mullion._keyed.calls import FAILURES, failed_call
 from mullion._keyed.results import Results
 from mullion._native.pane_functions.pane import key_text
 from mullion._native.pane_functions.reading import COUNT, Firing, Firings, Heads, Takes, in_pieces
+from mullion._util.ddl import type_of
 from mullion._util.spark_versions import IN_UTC
 from mullion.errors import FunctionError, InvalidArgumentError
 
@@ -192,7 +193,8 @@ def name_of(function: Callable[..., Any]) -> str:
 
 def schema_of(schema: StructType | str, name: str = "schema") -> StructType:
     """The schema of a function's rows. Raises :class:`InvalidArgumentError` if there are no columns."""
-    columns = StructType.fromDDL(schema) if isinstance(schema, str) and schema.strip() else schema
+    is_text = isinstance(schema, str) and schema.strip()
+    columns = type_of(schema, name, "score double, label string") if is_text else schema
     if not isinstance(columns, StructType) or not columns.fields:
         raise InvalidArgumentError(
             f"{name}={schema!r} has no columns. Write the columns that the function returns as DDL, such as "

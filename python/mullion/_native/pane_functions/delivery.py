@@ -67,7 +67,8 @@ def require_deliverable(window: Window, options: Options) -> None:
         ),
         'at_end="close" for sessions': (
             isinstance(window, Session) and options.at_end == "close",
-            "their ids are needed, which end with the input. Leave it out",
+            "the rows of an open session go to the processor under the session's id, and sessions that the end of the "
+            "input closes have none. Leave it out",
         ),
         "on_time=True for Around windows": (
             options.on_time and isinstance(window, Around),

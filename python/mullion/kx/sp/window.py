@@ -22,11 +22,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from mullion._util.checks import require_bool
+from mullion._util.checks import did_you_mean, require_bool
 from mullion._util.signatures import explained
-from mullion.errors import InvalidArgumentError
+from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.kx._arguments import (
     Timedelta,
     column_name,
@@ -38,6 +38,17 @@ from mullion.kx._arguments import (
 from mullion.kx._window_spec import ANY_COUNT, Window
 
 __all__ = ["Window", "sliding", "timer", "tumbling", "count", "global_window"]  # noqa: RUF022 - in the order of KX's
+
+
+_ELSEWHERE: Final = {
+    "session": "mullion.windowed(df, Session('5 minutes'), ...) over a DataFrame, and sp.read.from_dataframe(panes)",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ELSEWHERE:
+        raise UnsupportedError(f"sp.window.{name} is not there. Write {_ELSEWHERE[name]}.")
+    raise AttributeError(f"sp.window has no {name!r}.{did_you_mean(name, __all__)} It has {', '.join(__all__)}.")
 
 
 def __dir__() -> list[str]:

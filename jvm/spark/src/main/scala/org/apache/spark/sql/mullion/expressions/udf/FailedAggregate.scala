@@ -24,6 +24,8 @@ object FailedAggregate {
     case _ => error
   }
 
-  private def messageOf(reason: String) =
-    s"$reason. Nothing of the batch was kept, and the query continues from its checkpoint once the function is fixed."
+  /** The message of a failed function, for a batch DataFrame and for a stream. */
+  private[udf] def messageOf(reason: String): String =
+    s"$reason. Nothing of the batch was kept. Fix the function and run the query again: with a checkpoint it continues " +
+      "from there."
 }

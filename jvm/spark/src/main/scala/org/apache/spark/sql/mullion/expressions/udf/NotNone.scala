@@ -11,9 +11,11 @@ import dev.mullion.MullionException
 /** A value that Python computes with, where `None` raises a `TypeError`.
   *
   * @param method
-  *   the method that would fail, as in `Total.add_row`
+  *   the method that would fail
+  * @param reason
+  *   why the value is `None`, as in `because v is NULL`
   */
-final case class NotNone(child: Expression, method: String) extends UnaryExpression {
+final case class NotNone(child: Expression, method: TranslatedMethod, reason: String) extends UnaryExpression {
   override def dataType: DataType = child.dataType
 
   /** Never null. Spark would drop the operand of `0 * x` otherwise, and its error. */
@@ -27,19 +29,22 @@ final case class NotNone(child: Expression, method: String) extends UnaryExpress
 
   override def eval(input: InternalRow): Any = {
     val value = child.eval(input)
-    if (value == null) throw NotNone.error(method)
+    if (value == null) throw error
     value
   }
+
+  /** Also called by generated code. */
+  def error: MullionException = method.failed(s"TypeError: a value is None, $reason")
 
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
     val of = child.genCode(ctx)
     if (of.isNull == FalseLiteral) of
     else {
-      val name = ctx.addReferenceObj("method", method)
+      val self = ctx.addReferenceObj("strict", this)
       ev.copy(
         code = code"""
           ${of.code}
-          if (${of.isNull}) throw ${classOf[NotNone].getName}$$.MODULE$$.error($name);
+          if (${of.isNull}) throw $self.error();
         """,
         isNull = FalseLiteral,
         value = of.value
@@ -48,11 +53,4 @@ final case class NotNone(child: Expression, method: String) extends UnaryExpress
   }
 
   override protected def withNewChildInternal(newChild: Expression): NotNone = copy(child = newChild)
-}
-
-object NotNone {
-  def error(method: String): MullionException = MullionException.functionFailed(
-    s"$method failed: TypeError: a value is None, because a column is NULL. Nothing of the batch was kept, and the query " +
-      "continues from its checkpoint once the function is fixed."
-  )
 }

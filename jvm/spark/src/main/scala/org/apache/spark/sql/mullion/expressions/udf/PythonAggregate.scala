@@ -73,7 +73,7 @@ final case class PythonAggregate(
 
   override def toString: String = text(arguments.map(_.toString))
 
-  private def text(of: Seq[String]): String = (of ++ call.parameters).mkString(s"${call.name}(", ", ", ")")
+  private def text(of: Seq[String]): String = textOf(call.name, of ++ call.parameters)
 
   @transient private lazy val toRow = UnsafeProjection.create(arguments)
 
@@ -176,14 +176,21 @@ object PythonAggregate {
       artifacts: Option[String]
   )
 
-  /** The JSON that Python passes as the first argument of the placeholder. */
+  /** The JSON that Python passes as the first argument of the placeholder.
+    *
+    * @param places
+    *   the file and line of methods
+    */
   private final case class Described(
       aggregate: String,
       parameters: Seq[String],
       ordered: Boolean,
       addsAtEnd: Boolean,
-      translated: Option[JObject]
+      translated: Option[JObject],
+      places: Map[String, String]
   )
+
+  private def textOf(name: String, arguments: Seq[String]) = arguments.mkString(s"$name(", ", ", ")")
 
   private implicit val formats: Formats = DefaultFormats
   private val Marker = "{\"aggregate\":"
@@ -221,9 +228,14 @@ object PythonAggregate {
   /** A result over aggregates of Spark, if the JVM computes the same as Python. */
   private def inJvm(json: String, columns: CreateNamedStruct, result: DataType): Option[Expression] = {
     val described = parse(json).extract[Described]
+    val name = described.aggregate
+    def method(of: String) = TranslatedMethod(s"$name.$of", described.places.getOrElse(of, "an unknown line"))
+    val call = textOf(name, columns.valExprs.map(_.sql) ++ described.parameters)
     described.translated
       .filter(_ => translates)
-      .flatMap(new TranslatedAggregate(described.aggregate, _, columns.valExprs, result).expression)
+      .flatMap(
+        new TranslatedAggregate(call, method("add_row"), method("finish"), _, columns.valExprs, result).expression
+      )
   }
 
   private object Placeholder {

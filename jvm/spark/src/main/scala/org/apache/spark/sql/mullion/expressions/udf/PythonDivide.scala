@@ -7,15 +7,13 @@ import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.catalyst.expressions.{BinaryExpression, Expression}
 import org.apache.spark.sql.types.{DataType, Decimal, DoubleType}
 
-import dev.mullion.MullionException
-
 /** Python's `/` of the parts of an accumulator, which are ints (`BIGINT` or `DECIMAL`) or floats (`DOUBLE`). Ints are
   * divided before they are rounded. A divisor of zero is an error.
   *
   * @param method
-  *   the method that would fail, as in `Mean.finish`
+  *   the method that would fail
   */
-final case class PythonDivide(left: Expression, right: Expression, method: String)
+final case class PythonDivide(left: Expression, right: Expression, method: TranslatedMethod)
     extends BinaryExpression
     with CodegenFallback {
   override def dataType: DataType = DoubleType
@@ -26,11 +24,7 @@ final case class PythonDivide(left: Expression, right: Expression, method: Strin
 
   override def eval(input: InternalRow): Any = {
     val (one, other) = (left.eval(input), right.eval(input))
-    if (PythonDivide.exact(other).signum == 0)
-      throw MullionException.functionFailed(
-        s"$method failed: ZeroDivisionError: division by zero. Nothing of the batch was kept, and the query continues from " +
-          "its checkpoint once the function is fixed."
-      )
+    if (PythonDivide.exact(other).signum == 0) throw method.failed("ZeroDivisionError: division by zero")
     (one, other) match {
       case (a: Double, b: Double) => a / b
       case (a: Double, b)         => a / PythonDivide.exact(b).doubleValue

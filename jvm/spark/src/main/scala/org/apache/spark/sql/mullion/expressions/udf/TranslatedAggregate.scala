@@ -16,30 +16,42 @@ import org.apache.spark.sql.types._
   * The types of the columns decide if the JVM computes the same as Python. It does not for strings, minima of floats
   * and arithmetic that may exceed 64 bits; the class then runs in Python.
   *
-  * @param name
-  *   the class, for errors
+  * @param call
+  *   the class with its columns and parameters
+  * @param addRow
+  *   the method, for errors
+  * @param finish
+  *   the other method
   * @param result
   *   the type of the result
   */
-private[udf] final class TranslatedAggregate(name: String, json: JValue, columns: Seq[Expression], result: DataType) {
+private[udf] final class TranslatedAggregate(
+    call: String,
+    addRow: TranslatedMethod,
+    finish: TranslatedMethod,
+    json: JValue,
+    columns: Seq[Expression],
+    result: DataType
+) {
   import TranslatedAggregate._
 
   /** The result over aggregate expressions, if the JVM computes the same as Python. */
   def expression: Option[Expression] =
     try {
-      val parts = list(json \ "parts").map(part)
-      val over = new OverParts(s"$name.finish", parts)
+      val parts = list(json \ "parts").zipWithIndex.map { case (of, i) => part(of, i) }
+      val over = new OverParts(finish, parts)
       val of = shown(over(json \ "result"), result)
       // Python computes the parts that the result leaves out, and may fail.
       if (parts.indices.exists(i => !over.used(i) && parts(i).of.exists(_.isInstanceOf[NotNone]))) unsupported
       Some(of)
     } catch { case Unsupported => None }
 
-  private def part(json: JValue): Typed = {
+  private def part(json: JValue, i: Int): Typed = {
     val (kind, start) = (text(json \ "kind"), over(json \ "start"))
     val asIs = over(json \ "of")
     // A minimum leaves out rows without a value.
-    val value = if (kind == "sum") over.strict(asIs) else asIs
+    val typed = if (kind == "sum") over.strict(asIs) else asIs
+    val value = typed.copy(of = OfMethod(typed.of, call, i))
     (kind, value.kind) match {
       case ("sum", Whole(_)) if start.kind == Floating => aggregated(new Sum(floating(value)), Floating, 0.0)
       case ("sum", Whole(_)) if isOne(json \ "of")     => aggregated(Count(Seq(Literal(1))), Whole(MostBits), 0L)
@@ -57,7 +69,7 @@ private[udf] final class TranslatedAggregate(name: String, json: JValue, columns
     }
   }
 
-  private val over = new OverRow(s"$name.add_row", columns)
+  private val over = new OverRow(addRow, columns)
 
   private def aggregated(function: AggregateFunction, kind: Kind, zero: Any): Typed = {
     val of = function.toAggregateExpression()
@@ -139,7 +151,7 @@ private[udf] object TranslatedAggregate {
     * @param method
     *   the method that they are from, for errors
     */
-  private abstract class Over(method: String) {
+  private abstract class Over(method: TranslatedMethod) {
     protected def own(json: List[JValue]): Typed
 
     def apply(json: JValue): Typed = list(json) match {
@@ -200,8 +212,13 @@ private[udf] object TranslatedAggregate {
     /** A value that must not be `None`. */
     def strict(of: Typed): Typed =
       if (of.kind == Absent) unsupported
-      else if (of.mayBeNone) of.copy(of = NotNone(of.of, method), mayBeNone = false)
+      else if (of.mayBeNone) of.copy(of = NotNone(of.of, method, whyNone(of.of)), mayBeNone = false)
       else of
+
+    private def whyNone(of: Expression) = {
+      val columns = of.references.map(_.name).toSeq.sorted
+      if (columns.isEmpty) "because the method gives None" else s"because ${columns.mkString(" or ")} is NULL"
+    }
 
     private def joined(sign: String, operands: List[JValue]): JValue =
       if (operands.length == 1) operands.head else JArray(JString(sign) :: operands)
@@ -278,7 +295,7 @@ private[udf] object TranslatedAggregate {
     private def leadingZeros(n: Long): Int = java.lang.Long.numberOfLeadingZeros(if (n < 0) ~n else n)
   }
 
-  private final class OverRow(method: String, columns: Seq[Expression]) extends Over(method) {
+  private final class OverRow(method: TranslatedMethod, columns: Seq[Expression]) extends Over(method) {
     override protected def own(json: List[JValue]): Typed = json match {
       case List(JString("column"), JInt(i)) if i.isValidInt && columns.isDefinedAt(i.toInt) =>
         val of = columns(i.toInt)
@@ -297,7 +314,7 @@ private[udf] object TranslatedAggregate {
     }
   }
 
-  private final class OverParts(method: String, parts: Seq[Typed]) extends Over(method) {
+  private final class OverParts(method: TranslatedMethod, parts: Seq[Typed]) extends Over(method) {
 
     /** The parts in expressions so far. */
     val used: mutable.Set[Int] = mutable.Set.empty

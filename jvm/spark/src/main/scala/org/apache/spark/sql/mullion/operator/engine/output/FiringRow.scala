@@ -3,23 +3,26 @@ package org.apache.spark.sql.mullion.operator.engine.output
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.expressions.rows.Projections
 import org.apache.spark.sql.mullion.state.record.RecordBytes
-import org.apache.spark.sql.types.{DataType, LongType, TimestampType}
+import org.apache.spark.sql.types.{BinaryType, DataType, DecimalType, LongType, StringType, TimestampType}
 import org.apache.spark.unsafe.Platform
 
-/** An output row that is overwritten for the next firing, if all parts that differ between firings have a fixed width:
-  * keys, the window, the number of the firing, and results.
+/** An output row that is overwritten for the next firing. All parts that differ between firings have the same width:
+  * the keys, the window, the number of the firing, and results.
   *
   * {{{
-  *   nulls | key | window: where | pane: where | n | total | start, end | firing, seq
-  *     x      x                                  x     x       x    x             x       <- overwritten
+  *   nulls | key | window: where | pane: where | n | total | text of key | start, end | firing, seq
+  *     x      x                                  x     x          x          x    x             x     <- overwritten
   * }}}
   *
   * Spark's code creates the first such row, which is copied, so its layout is that of Spark. Creating each row with
   * that code checks for each column which of four rows has it, which took 5 % of the tasks' time for overlapping
-  * windows.
+  * windows. A key whose texts have other lengths needs another such row ([[fits]]): consecutive panes often have one
+  * key, and identifiers often have one length.
   *
   * @param keysAt
   *   the columns of the keys' rows that are keys
+  * @param varied
+  *   those of the keys, by their number, that have no fixed width
   * @param buffersAt
   *   for each result its column of the accumulator, or [[FiringRow.Computed]]
   * @param computed
@@ -29,12 +32,14 @@ import org.apache.spark.unsafe.Platform
   */
 private[output] final class FiringRow private (
     keysAt: Array[Int],
+    varied: Array[Int],
     buffersAt: Array[Int],
     computed: => Option[UnsafeProjection],
     columns: Int
 ) {
   private lazy val computedBy = computed
   private val row = new UnsafeRow(columns)
+  private var bytes = Array.emptyByteArray
   private val windowAt = keysAt.length
   private val resultsAt = windowAt + 2
   private val words = Platform.BYTE_ARRAY_OFFSET + UnsafeRow.calculateBitSetWidthInBytes(columns).toLong
@@ -45,14 +50,25 @@ private[output] final class FiringRow private (
 
   /** Adopts the layout of an output row. */
   def begin(like: UnsafeRow): Unit = {
-    val bytes = RecordBytes.of(like)
-    row.pointTo(bytes, bytes.length)
+    if (bytes.length < like.getSizeInBytes) bytes = new Array[Byte](like.getSizeInBytes)
+    RecordBytes.copy(like, bytes, 0)
+    row.pointTo(bytes, like.getSizeInBytes)
     start = inStruct(windowAt, column = 0)
     seq = inStruct(windowAt + 1, column = 1)
     val nulls = Platform.getLong(bytes, row.getBaseOffset)
     val written = bits(0, keysAt.length) | bits(resultsAt, buffersAt.length)
     otherNulls = nulls & ~written
   }
+
+  /** True if the row can hold a key: the values without a fixed width are as long as its own. */
+  def fits(keys: UnsafeRow): Boolean = {
+    var i = 0
+    while (i < varied.length && lengthIn(keys, keysAt(varied(i))) == lengthIn(row, varied(i))) i += 1
+    i == varied.length
+  }
+
+  private def lengthIn(row: UnsafeRow, column: Int): Int =
+    if (row.isNullAt(column)) FiringRow.Null else row.getLong(column).toInt
 
   private def inStruct(at: Int, column: Int): Long =
     row.getBaseOffset + (row.getLong(at) >>> 32) + UnsafeRow.calculateBitSetWidthInBytes(2) + 8L * column
@@ -62,16 +78,19 @@ private[output] final class FiringRow private (
   /** The row of a firing, overwritten by the next call.
     *
     * @param keys
-    *   a row with the keys
+    *   a row with the keys, which [[fits]]
     * @param work
     *   the accumulator
     */
   def apply(keys: UnsafeRow, windowStart: Long, windowEnd: Long, number: Int, work: UnsafeRow): UnsafeRow = {
-    val bytes = row.getBaseObject
     var nulls = otherNulls
     var i = 0
+    var next = 0
     while (i < keysAt.length) {
-      nulls |= write(i, keys, keysAt(i))
+      if (next < varied.length && varied(next) == i) {
+        nulls |= overwrite(i, keys, keysAt(i))
+        next += 1
+      } else nulls |= write(i, keys, keysAt(i))
       i += 1
     }
     val others = if (computedBy.isEmpty) work else computedBy.get(work)
@@ -99,12 +118,35 @@ private[output] final class FiringRow private (
     Platform.putLong(row.getBaseObject, words + 8L * column, if (isNull) 0L else from.getLong(at))
     if (isNull) 1L << column else 0L
   }
+
+  /** Writes the bytes of a column without a fixed width. Returns its null bit. */
+  private def overwrite(column: Int, from: UnsafeRow, at: Int): Long =
+    if (from.isNullAt(at)) 1L << column
+    else {
+      val where = from.getLong(at)
+      val length = where.toInt
+      val (source, offset) = (from.getBaseObject, from.getBaseOffset + (where >>> 32))
+      val to = row.getBaseOffset + (row.getLong(column) >>> 32)
+      var i = 0
+      while (i <= length - 8) {
+        Platform.putLong(bytes, to + i, Platform.getLong(source, offset + i))
+        i += 8
+      }
+      while (i < length) {
+        Platform.putByte(bytes, to + i, Platform.getByte(source, offset + i))
+        i += 1
+      }
+      0L
+    }
 }
 
 private[output] object FiringRow {
 
   /** A result that is not a buffer. */
   final val Computed = -1
+
+  // The length of a null.
+  private final val Null = -1
 
   // The null bits must fit into one word.
   private val MostColumns = 64
@@ -116,7 +158,7 @@ private[output] object FiringRow {
     * @param columns
     *   the number of output columns: those after the results are always null
     * @return
-    *   none if rows have no fixed width, or a result depends on more than the accumulator
+    *   none if a result has no fixed width or depends on more than the accumulator, or a key is no plain value
     */
   def of(
       keyLayout: Seq[Attribute],
@@ -127,7 +169,7 @@ private[output] object FiringRow {
   ): Option[FiringRow] = {
     val fields = results.map(Projections.withoutName)
     val all = AttributeSet(accumulator)
-    val fixed = (keys ++ fields).forall(column => UnsafeRow.isFixedLength(column.dataType))
+    val fixed = keys.forall(key => isPlain(key.dataType)) && fields.forall(f => UnsafeRow.isFixedLength(f.dataType))
     Option.when(columns <= MostColumns && fixed && fields.forall(f => f.deterministic && f.references.subsetOf(all))) {
       val buffers = fields.map {
         case buffer: Attribute if isWord(buffer.dataType) => accumulator.indexWhere(_.exprId == buffer.exprId)
@@ -136,12 +178,18 @@ private[output] object FiringRow {
       val others = fields.zip(buffers).collect { case (field, Computed) => field }
       new FiringRow(
         keys.map(key => keyLayout.indexWhere(_.exprId == key.exprId)).toArray,
+        keys.indices.filterNot(i => UnsafeRow.isFixedLength(keys(i).dataType)).toArray,
         buffers.toArray,
         Option.when(others.nonEmpty)(Projections(others, accumulator)),
         columns
       )
     }
   }
+
+  private def isPlain(kind: DataType) = UnsafeRow.isFixedLength(kind) || (kind match {
+    case _: StringType | BinaryType | _: DecimalType => true
+    case _                                           => false
+  })
 
   private def isWord(kind: DataType) = kind == LongType || kind == TimestampType
 }

@@ -48,14 +48,18 @@ private[mullion] object PaneNames {
     */
   def ofPartial(program: PaneProgram, layout: Seq[Attribute], row: InternalRow): String = {
     val names = new PaneNames(program, layout)
-    def time(of: Attribute) = row.getLong(layout.indexWhere(_.exprId == of.exprId))
+    def at(column: Attribute) = layout.indexWhere(_.exprId == column.exprId)
+    def time(of: Attribute) = row.getLong(at(of))
     def ofWindow(rules: SlicedRules, window: Long) = names(rules.windowStart(window), rules.windowEnd(window), row)
     val slice = time(program.slice)
+    // A batch DataFrame has no late rows, and no column for them.
+    def reopens = program.marked.map(at).exists(i => i >= 0 && row.getBoolean(i))
     program.rules match {
-      case rules: AlignedRules if rules.numbersSlices => ofWindow(rules, rules.grid.firstWindow(slice))
-      case rules: AlignedRules                        => names(rules.paneStart(slice), rules.paneEnd(slice), row)
-      case rules: AroundRules                         => ofWindow(rules, slice)
-      case _ => program.start.fold(s"A pane${names.of(row)}")(start => names(time(start), slice, row))
+      case rules: AlignedRules if rules.numbersSlices && !rules.keepsApart && !reopens =>
+        ofWindow(rules, rules.grid.firstWindow(slice))
+      case rules: AlignedRules => names(rules.paneStart(slice), rules.paneEnd(slice), row)
+      case rules: AroundRules  => ofWindow(rules, slice)
+      case _                   => program.start.fold(s"A pane${names.of(row)}")(start => names(time(start), slice, row))
     }
   }
 }

@@ -161,7 +161,8 @@ final class PaneOutput(
       name: PaneName,
       work: InternalRow
   ): UnsafeRow = keys match {
-    case key: UnsafeRow if isWrittenOver && (last eq firing) && work.isInstanceOf[UnsafeRow] =>
+    case key: UnsafeRow
+        if isWrittenOver && (last eq firing) && work.isInstanceOf[UnsafeRow] && writtenOver.get.fits(key) =>
       writtenOver.get(key, start, end, seq, work.asInstanceOf[UnsafeRow])
     case _ =>
       val row = project(keys, start, end, firing, seq, name, work)
