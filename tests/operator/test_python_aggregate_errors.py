@@ -106,7 +106,7 @@ def test_an_error_in_a_library_has_the_line_of_the_class(spark: SparkSession) ->
             return ids + cast("list[int]", rows["other"].to_pylist())
 
     line = inspect.getsourcelines(Misread.add)[1] + 1
-    says = rf"KeyError: .*, at {re.escape(__file__)}:{line}: return .*\. The rows have id \(name an expression with \.alias"
+    says = rf"KeyError: .*, at {re.escape(__file__)}:{line}: return .*\. The rows have id \(name an expression with"
     with pytest.raises(FunctionError, match=says):
         of_batch(spark, Misread(F.col("v").alias("id"))).collect()
 

@@ -24,6 +24,8 @@ _OTHER_OPERATORS: Final = re.compile(
 )
 _OPERATOR_NAME: Final = re.compile(r"OperatorName: (\w+)")
 _SPARKS_WINDOWS: Final = {"stateStoreSave", "sessionWindowStateStoreSaveExec"}
+NO_FUNCTION: Final = "no function of the user"
+"""The name in plans of a function that calls none of the user's."""
 FUNCTION_FAILED: Final = "[FUNCTION_FAILED] "
 """The beginning of the message of an error that a worker without this package raises for a user's function."""
 _FUNCTION_ERROR: Final = re.compile(
@@ -74,7 +76,7 @@ def exit_of_action(message: str, physical_plan: Callable[[], str]) -> QueryFaile
 def _exit_text(function: str, plan: str) -> str:
     """The end of a worker that ran ``function``, or one of those in the plan."""
     of_plan = (str(match[match.lastindex or 0]) for match in _FUNCTIONS.finditer(plan))
-    names = function or " or ".join(dict.fromkeys(of_plan))
+    names = function or " or ".join(dict.fromkeys(name for name in of_plan if name != NO_FUNCTION))
     return (
         f"A Python worker of the query ended unexpectedly{' while it ran ' if names else ''}{names}: its process "
         "called os._exit(), crashed in native code, or was killed, for example for lack of memory"

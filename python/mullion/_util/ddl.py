@@ -12,7 +12,7 @@ from mullion.errors import InvalidArgumentError
 def type_of(ddl: str, argument: str, example: str) -> DataType:
     """The type of a DDL text: a struct if the text lists columns. Spark reads it in its session.
 
-    Raises :class:`InvalidArgumentError` for a text that Spark cannot read, with the name of the argument and an example.
+    Raises :class:`InvalidArgumentError` for a text that Spark cannot read, with the argument's name and an example.
     """
     try:
         return DataType.fromDDL(ddl)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import FunctionType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
+from mullion._bridge.query_errors import NO_FUNCTION
 from mullion._util.codec.arrow import decoded, encoded
 from mullion.errors import InvalidArgumentError
 from mullion.topics._records import Headers
@@ -66,6 +68,12 @@ class Output(NamedTuple):
 
 Make: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterable[Output]]
 """A function from the rows of a task to outputs, run in a worker. It is pickled."""
+
+
+def functions_of(make: Make) -> str:
+    """The user's functions that ``make`` calls, for plans and errors."""
+    return NO_FUNCTION if isinstance(make, FunctionType) else str(getattr(make, "__name__", NO_FUNCTION))
+
 
 Tell: TypeAlias = Callable[[Iterable[Note]], None]
 """A function of the notes of a batch on the driver. Notes may be repeated."""

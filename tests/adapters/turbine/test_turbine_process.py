@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mullion import topics, turbine
-from mullion.errors import FunctionError, InvalidArgumentError, UnknownColumnError
+from mullion.errors import FunctionError, InvalidArgumentError, QueryFailedError, UnknownColumnError
 from mullion.turbine import aggregates as agg
 from mullion.turbine import testing
 from mullion.turbine import windowing as win
@@ -138,6 +140,38 @@ def test_a_callback_that_fails_stops_the_query_with_its_pane_and_line_and_after_
         t.feed("orders", [{"k": "south", "x": 1.0, "t": 25}])
         closed = sorted((row["start"], row["k"], row["value"]) for row in t.outputs("out"))
         assert closed == [(0, "north", 1.5), (0, "south", 1.5), (10, "south", 1.0)]
+
+
+@pytest.mark.parametrize("process", ["in the JVM", "in Python"])
+def test_a_worker_that_ends_fails_the_query_with_the_names_of_its_functions(process: str, app: turbine.App) -> None:
+    in_jvm = process == "in the JVM"
+
+    @app.subscribe("orders", publish_to="out", parallelism=1)
+    class orders:
+        def __init__(self) -> None:
+            self._win = win.PersistentTumbling(
+                self, name="ten", size_ms=10, key="k", value=agg.Sum("x"), time_column="t", on_close_each=self._close
+            )
+
+        def _close(self, state, window, value):
+            os._exit(7)
+
+        if in_jvm:
+
+            def process(self, batch, state):
+                self._win.update(batch, state)
+
+        else:
+
+            def process(self, batch, state):
+                self._win.update(batch.filter(pc.greater(batch["x"], 0)), state)
+
+    names = f"{'' if in_jvm else 'process of orders or '}on_close_each=orders._close of the window 'ten'"
+    with testing.run(app) as t:
+        t.feed("orders", [{"k": "south", "x": 1.5, "t": 5}])
+        t.feed("orders", [{"k": "south", "x": 1.0, "t": 15}])
+        with pytest.raises(QueryFailedError, match=rf"A Python worker .* while it ran {re.escape(names)}: its process"):
+            t.settle()
 
 
 def test_panes_whose_callback_fails_are_skipped_counted_and_reported_on_request(app: turbine.App) -> None:

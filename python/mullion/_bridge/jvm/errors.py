@@ -23,7 +23,7 @@ from mullion._bridge.query_errors import (
     other_operators,
     task_failure,
 )
-from mullion._util.tracebacks import last_raised, most_telling
+from mullion._util.tracebacks import exited_worker, last_raised, most_telling
 from mullion.errors import (
     IncompatibleStateError,
     MullionError,
@@ -144,6 +144,10 @@ def failure_in(exception: Any, trace: str) -> TaskFailedError | None:
         return None
     causes = list(_causes(exception))
     messages = [cause.getMessage() or cause.toString() for cause in causes]
+    stage = next(filter(None, map(_FAILED_STAGE.search, messages)), None)
+    if stage is not None and any(exited_worker(message) == "" for message in messages):
+        # An action in a function of foreachBatch has its own plan.
+        plan = f"{plan}\n{_plan_with(int(stage[1]))}"
     if causes[-1].getClass().getName() == _CALLBACK:
         return foreach_batch_failure(messages[-1], plan)
     return task_failure(most_telling(messages), plan) if FAILED_TASK in trace else None

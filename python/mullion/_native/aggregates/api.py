@@ -222,10 +222,10 @@ class PythonAggregate:
         try:
             inspect.signature(self.add_row).bind(None, *self._columns)
         except TypeError as error:
-            name, call = type(self).__name__, inspect.signature(self.add_row)
+            call = f"{type(self).__name__}({', '.join(map(repr, self._columns))})"
             raise InvalidArgumentError(
-                f"{name}({', '.join(map(repr, self._columns))}) does not fit add_row{call}: {error}. Name one column for "
-                "each parameter after the accumulator."
+                f"{call} does not fit add_row{inspect.signature(self.add_row)}: {error}. Name one column for each "
+                "parameter after the accumulator."
             ) from None
 
     @classmethod

@@ -100,8 +100,8 @@ class Adder:
         except (Exception, SystemExit) as error:
             failed = self._failed(method, error)
             if isinstance(error, KeyError) and method == "add" and rows is not None:
-                columns = ", ".join(rows.batch.schema.names)
-                failed = FailedFunctionError(f"{failed}. The rows have {columns} (name an expression with .alias)")
+                names = ", ".join(rows.batch.schema.names)
+                failed = FailedFunctionError(f"{failed}. The rows have {names} (name an expression with .alias)")
             raise failed from error
         return total
 

@@ -46,6 +46,7 @@ from mullion.topics._outputs import (
     Make,
     Note,
     Tell,
+    functions_of,
     outputs_in,
     partition_of_task,
     query_id_of,
@@ -248,6 +249,7 @@ class _Stage:
     """The work of a task: one file for each topic. It runs in a Python worker."""
 
     def __init__(self, make: Make, home: str, staging: str, now_us: int) -> None:
+        self.__name__ = functions_of(make)
         self._make = make
         self._home = home
         self._staging = staging

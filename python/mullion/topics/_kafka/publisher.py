@@ -38,6 +38,7 @@ from mullion.topics._outputs import (
     Make,
     Note,
     Tell,
+    functions_of,
     outputs_in,
     partition_of_task,
     query_id_of,
@@ -217,6 +218,7 @@ class _Pieces:
     """
 
     def __init__(self, make: Make, most: int) -> None:
+        self.__name__ = functions_of(make)
         self._make = make
         self._most = most
 

@@ -73,6 +73,11 @@ class CallbacksOfWindows:
     dead_letter: str | None
     count: Count
 
+    @property
+    def __name__(self) -> str:
+        """The functions in plans, and in the error of a worker that ends."""
+        return " or ".join(each.callbacks.name for each in self.windows)
+
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Output]:
         """The outputs for panes of a shard that fired in a tick, early firings first."""
         fired = [batch for batch in batches if batch.num_rows]

@@ -317,6 +317,11 @@ class Returned:
 
     process: Process
 
+    @property
+    def __name__(self) -> str:
+        """The function in plans, and in the error of a worker that ends."""
+        return self.process.name
+
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[Output]:
         outputs = Outputs(self.process.on_error, self.process.dead_letter, self.process.count)
         self.process.publish(rows, NoState(), lambda window, batch: None, outputs)
