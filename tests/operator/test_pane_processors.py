@@ -471,7 +471,7 @@ def test_sessions_need_a_merge(spark: SparkSession, tmp_path: Path) -> None:
             "on_time=True for Around windows: a processor gets their rows when they close",
         ),
         ({"upgrade": Upgrade(window="drain")}, "upgrade=: the panes of the previous query have no state"),
-        ({"at_end": "close", "window": Session("1 second")}, 'at_end="close" for sessions: the rows of an open session'),
+        ({"at_end": "close", "window": Session("1 second")}, 'at_end="close" for sessions: the rows of an open'),
     ],
 )
 def test_options_that_mean_nothing_for_a_processor_raise_an_error(
