@@ -13,11 +13,11 @@ from pyspark.sql.functions import lit, struct
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
 
+from mullion._bridge.ddl import type_of
 from mullion._native.aggregates.translation import translated
 from mullion._native.aggregates.worker import Adder, AddRows, finishing, finishing_one
 from mullion._util import spark_versions
 from mullion._util.checks import did_you_mean
-from mullion._util.ddl import type_of
 from mullion.errors import InvalidArgumentError
 
 if TYPE_CHECKING:

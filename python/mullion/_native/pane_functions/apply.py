@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
+from mullion._bridge.ddl import type_of
 from mullion._keyed.calls import FAILURES, failed_call
 from mullion._keyed.results import Results
 from mullion._native.pane_functions.pane import key_text
 from mullion._native.pane_functions.reading import COUNT, Firing, Firings, Heads, Takes, in_pieces
-from mullion._util.ddl import type_of
 from mullion._util.spark_versions import IN_UTC
 from mullion.errors import FunctionError, InvalidArgumentError
 
