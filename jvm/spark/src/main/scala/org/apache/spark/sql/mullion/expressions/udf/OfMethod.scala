@@ -5,8 +5,6 @@ import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCo
 import org.apache.spark.sql.catalyst.expressions.{Expression, UnaryExpression}
 import org.apache.spark.sql.types.DataType
 
-import dev.mullion.MullionException
-
 /** A value that `add_row` of a class adds to a part of its accumulator.
   *
   * Its SQL is the call, not the code of the class. So the state of a class continues after its code was corrected, as
@@ -33,20 +31,4 @@ final case class OfMethod(child: Expression, call: String, part: Int) extends Un
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = child.genCode(ctx)
 
   override protected def withNewChildInternal(newChild: Expression): OfMethod = copy(child = newChild)
-}
-
-/** A method of a Python aggregate that runs in the JVM, in its errors.
-  *
-  * @param name
-  *   as in `Above.add_row`
-  * @param place
-  *   its file and line, as in `/home/me/above.py:12`
-  */
-final case class TranslatedMethod(name: String, place: String) {
-
-  /** @param error
-    *   as Python writes it
-    */
-  def failed(error: String): MullionException =
-    MullionException.functionFailed(FailedAggregate.messageOf(s"$name failed: $error, in the method at $place"))
 }
