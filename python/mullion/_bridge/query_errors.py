@@ -56,10 +56,7 @@ def task_failure(message: str, plan: str) -> TaskFailedError:
     cause = root_cause(message)
     name = exited_worker(cause)
     failure = f"A task of the query failed: {in_one_line(cause)}" if name is None else _exit_text(name, plan)
-    return TaskFailedError(
-        f"{failure}. Nothing of the batch was kept. Fix that and run the query again: with a checkpoint it continues "
-        "from there."
-    )
+    return TaskFailedError(_not_kept(failure, "that"))
 
 
 def exit_of_action(message: str, physical_plan: Callable[[], str]) -> QueryFailedError | None:
@@ -103,9 +100,13 @@ def function_failure(message: str) -> FunctionError | None:
     if reason.partition(" ")[0].isalpha():
         # A word, and not the name of the user's function or operator.
         reason = reason[:1].upper() + reason[1:]
-    return FunctionError(
-        f"{reason}. Nothing of the batch was kept. Fix the function and run the query again: with a checkpoint it "
-        "continues from there."
+    return FunctionError(_not_kept(reason, "the function"))
+
+
+def _not_kept(reason: str, cause: str) -> str:
+    return (
+        f"{reason}. Nothing of the batch was kept. Fix {cause} and run the query again: with a checkpoint it continues "
+        "from there."
     )
 
 

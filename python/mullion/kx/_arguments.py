@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
 from fractions import Fraction
@@ -18,7 +18,7 @@ from mullion import errors
 from mullion._program.report import shown
 from mullion._util import durations
 from mullion._util.checks import did_you_mean
-from mullion.errors import InvalidArgumentError
+from mullion.errors import InvalidArgumentError, UnsupportedError
 
 Timedelta: TypeAlias = timedelta | tuple[int, str] | Any
 """A length of time: ``datetime.timedelta``, ``numpy.timedelta64``, or a number and a unit such as ``(10, 's')``."""
@@ -239,3 +239,10 @@ def params_of(value: object, kind: str) -> tuple[str, ...]:
                 f"{did_you_mean(each, names)}"
             )
     return tuple(str(OperatorParams(each).value) for each in listed)
+
+
+def missing_name(module: str, name: str, names: Sequence[str], elsewhere: Mapping[str, str]) -> Exception:
+    """The error for a name that a module lacks: with the alternative to a part of KX, or with the names that exist."""
+    if name in elsewhere:
+        return UnsupportedError(f"{module}.{name} is not there. Write {elsewhere[name]}.")
+    return AttributeError(f"{module} has no {name!r}.{did_you_mean(name, names)} It has {', '.join(names)}.")

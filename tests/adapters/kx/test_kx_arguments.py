@@ -327,6 +327,7 @@ def test_missing_parts_raise_an_error_with_their_name_and_the_alternative() -> N
         (sp, "mapp", "map"),
         (sp.read, "from_fil", "from_file"),
         (sp.window, "slide", "sliding"),
+        (sp.write, "console", "to_"),
     ):
         with pytest.raises(AttributeError, match=meant):
             getattr(module, name)

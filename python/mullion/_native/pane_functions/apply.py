@@ -193,8 +193,9 @@ def name_of(function: Callable[..., Any]) -> str:
 
 def schema_of(schema: StructType | str, name: str = "schema") -> StructType:
     """The schema of a function's rows. Raises :class:`InvalidArgumentError` if there are no columns."""
-    is_ddl = isinstance(schema, str) and schema.strip()
-    columns = type_of(str(schema), name, "score double, label string") if is_ddl else schema
+    columns = (
+        type_of(schema, name, "score double, label string") if isinstance(schema, str) and schema.strip() else schema
+    )
     if not isinstance(columns, StructType) or not columns.fields:
         raise InvalidArgumentError(
             f"{name}={schema!r} has no columns. Write the columns that the function returns as DDL, such as "

@@ -22,10 +22,10 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from mullion._util.checks import did_you_mean, require_bool, require_one_of
+from mullion._util.checks import require_bool, require_one_of
 from mullion._util.signatures import explained
-from mullion.errors import InvalidArgumentError, UnsupportedError
-from mullion.kx._arguments import OperatorParams, function_of, params_of
+from mullion.errors import InvalidArgumentError
+from mullion.kx._arguments import OperatorParams, function_of, missing_name, params_of
 from mullion.kx._operators import Accumulate, Filter, Map, Merge, Operator, Pipeline, Reduce, Split, Union
 from mullion.kx.app import App, explain, run
 from mullion.kx.sp import read, window, write
@@ -71,9 +71,7 @@ _ELSEWHERE: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ELSEWHERE:
-        raise UnsupportedError(f"sp.{name} is not there. Write {_ELSEWHERE[name]}.")
-    raise AttributeError(f"sp has no {name!r}.{did_you_mean(name, __all__)} It has {', '.join(__all__)}.")
+    raise missing_name("sp", name, __all__, _ELSEWHERE)
 
 
 @explained("sp.map(lambda data: data.select(['price']))", name="sp.map")

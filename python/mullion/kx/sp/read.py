@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame
 
 from mullion import topics
 from mullion._bridge.columns import require_dataframe
-from mullion._util.checks import did_you_mean, require_bool
+from mullion._util.checks import require_bool
 from mullion._util.signatures import explained
-from mullion.errors import InvalidArgumentError, UnsupportedError
-from mullion.kx._arguments import column_name, require_count
+from mullion.errors import InvalidArgumentError
+from mullion.kx._arguments import column_name, missing_name, require_count
 from mullion.kx._operators import Reader
 from mullion.kx._query.sources import FromCallback, FromDataFrame, FromExpr, FromFile, FromTopic
 from mullion.topics import Broker, KafkaBroker
@@ -50,9 +50,7 @@ _ELSEWHERE: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ELSEWHERE:
-        raise UnsupportedError(f"sp.read.{name} is not there. Write {_ELSEWHERE[name]}.")
-    raise AttributeError(f"sp.read has no {name!r}.{did_you_mean(name, __all__)} It has {', '.join(__all__)}.")
+    raise missing_name("sp.read", name, __all__, _ELSEWHERE)
 
 
 @explained("sp.read.from_expr(lambda: table)", name="sp.read.from_expr")

@@ -24,14 +24,15 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from mullion._util.checks import did_you_mean, require_bool
+from mullion._util.checks import require_bool
 from mullion._util.signatures import explained
-from mullion.errors import InvalidArgumentError, UnsupportedError
+from mullion.errors import InvalidArgumentError
 from mullion.kx._arguments import (
     Timedelta,
     column_name,
     duration_us,
     function_of,
+    missing_name,
     params_of,
     require_count,
 )
@@ -46,9 +47,7 @@ _ELSEWHERE: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ELSEWHERE:
-        raise UnsupportedError(f"sp.window.{name} is not there. Write {_ELSEWHERE[name]}.")
-    raise AttributeError(f"sp.window has no {name!r}.{did_you_mean(name, __all__)} It has {', '.join(__all__)}.")
+    raise missing_name("sp.window", name, __all__, _ELSEWHERE)
 
 
 def __dir__() -> list[str]:

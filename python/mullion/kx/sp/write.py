@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from mullion import topics
-from mullion._util.checks import did_you_mean, require_bool, require_one_of
+from mullion._util.checks import require_bool, require_one_of
 from mullion._util.signatures import explained
 from mullion.errors import InvalidArgumentError, UnsupportedError
-from mullion.kx._arguments import function_of, params_of
+from mullion.kx._arguments import function_of, missing_name, params_of
 from mullion.kx._operators import Writer
 from mullion.kx._query.sinks import ToCallback, ToConsole, ToFile, ToTopic, ToVariable
 from mullion.topics import Broker, KafkaBroker
@@ -30,9 +30,7 @@ _ELSEWHERE: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ELSEWHERE:
-        raise UnsupportedError(f"sp.write.{name} is not there. Write {_ELSEWHERE[name]}.")
-    raise AttributeError(f"sp.write has no {name!r}.{did_you_mean(name, __all__)} It has {', '.join(__all__)}.")
+    raise missing_name("sp.write", name, __all__, _ELSEWHERE)
 
 
 @explained("sp.write.to_console()", name="sp.write.to_console")

@@ -124,18 +124,9 @@ private[output] final class FiringRow private (
     if (from.isNullAt(at)) 1L << column
     else {
       val where = from.getLong(at)
-      val length = where.toInt
-      val (source, offset) = (from.getBaseObject, from.getBaseOffset + (where >>> 32))
       val to = row.getBaseOffset + (row.getLong(column) >>> 32)
-      var i = 0
-      while (i <= length - 8) {
-        Platform.putLong(bytes, to + i, Platform.getLong(source, offset + i))
-        i += 8
-      }
-      while (i < length) {
-        Platform.putByte(bytes, to + i, Platform.getByte(source, offset + i))
-        i += 1
-      }
+      // Spark fills the last word with zeros.
+      RecordBytes.copyWords(from.getBaseObject, from.getBaseOffset + (where >>> 32), bytes, to, where.toInt)
       0L
     }
 }
