@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import StructType
 
+from mullion._bridge.ddl import type_of
 from mullion._util.files import json_in, reading, replace_text
 from mullion.errors import InvalidArgumentError
 from mullion.topics import _types
@@ -37,15 +38,11 @@ def spark_schema(schema: object) -> StructType:
     """A schema argument as a Spark type, nullable everywhere. Raises :class:`InvalidArgumentError`."""
     if isinstance(schema, str):
         try:
-            parsed: DataType = StructType.fromDDL(schema)
+            parsed = type_of(schema, "schema", "region string, amount double", kind="schema")
         except PySparkException as error:
-            if error.getCondition() == "SESSION_OR_CONTEXT_NOT_EXISTS":
-                raise NoSessionError(
-                    f"schema={schema!r} is DDL, which Spark reads in a session, and there is none. Make the session "
-                    "first, or give a StructType or a pyarrow Schema."
-                ) from error
-            raise InvalidArgumentError(
-                f"schema={schema!r} is not a schema as DDL. Write, for instance, schema='region string, amount double'."
+            raise NoSessionError(
+                f"schema={schema!r} is DDL, which Spark reads in a session, and there is none. Make the session first, "
+                "or give a StructType or a pyarrow Schema."
             ) from error
     elif isinstance(schema, pa.Schema):
         try:
