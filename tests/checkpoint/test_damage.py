@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import DamagedStateError, Early, Tumbling, read_panes, together, windowed
+from mullion import DamagedStateError, Early, StateLostError, Tumbling, read_panes, together, windowed
 from tests.support.clocked import ClockedQuery
 from tests.support.streams import SECOND, Feed
 
@@ -104,3 +104,35 @@ def test_a_last_commit_of_sparks_that_is_cut_is_named(spark: SparkSession, stopp
     note.write_bytes(b"")
     with pytest.raises(DamagedStateError, match=r"commits/\d+\. Incomplete log file.* from a copy"):
         read_panes(stopped, spark=spark)
+
+
+# Spark compares checksum files after it has read a file, so it may fail before with an error of the codec.
+@pytest.mark.parametrize(("codec", "error"), [("lz4", StateLostError), ("zstd", Exception)])
+def test_a_changed_byte_in_a_changelog_is_rejected_on_a_file_system_without_checksums(
+    spark: SparkSession, tmp_path: Path, codec: str, error: type[Exception]
+) -> None:
+    name = "spark.sql.streaming.stateStore.compression.codec"
+    feed, checkpoint = Feed(tmp_path / "in", "k string"), tmp_path / "checkpoint"
+    spark.conf.set(name, codec)
+    try:
+        with ClockedQuery(of_one(feed.stream(spark)), checkpoint=checkpoint) as query:
+            for seconds in (range(50), range(50, 100)):
+                feed.write([(second * SECOND, f"key {second % 7}") for second in seconds])
+                query.settle()
+        panes = sorted(read_panes(checkpoint, spark=spark).collect())
+        changelog = max(checkpoint.glob("state/0/*/[2-9]_*.changelog"), key=lambda file: file.stat().st_size)
+        changelog.with_name(f".{changelog.name}.crc").unlink(missing_ok=True)
+        content = changelog.read_bytes()
+        rejections = 0
+        for at in range(0, len(content), len(content) // 12):
+            changelog.write_bytes(content[:at] + bytes([content[at] ^ 0x55]) + content[at + 1 :])
+            try:
+                now = sorted(read_panes(checkpoint, spark=spark).collect())
+            except error:
+                rejections += 1
+            else:
+                # The last bytes have no meaning.
+                assert now == panes, at
+        assert rejections > 8
+    finally:
+        spark.conf.unset(name)

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.mullion.state
 
-import java.io.{EOFException, FileNotFoundException}
+import java.io.{EOFException, FileNotFoundException, IOException}
 import java.util.zip.ZipException
 
 import org.apache.hadoop.fs.ChecksumException
@@ -28,11 +28,15 @@ private[state] object LostFiles {
     (".*\\((No space left on device|Disk quota exceeded|Read-only file system|Permission denied|" +
       "Too many open files|Input/output error)\\)").r
 
+  // LZ4 has no class for a block that differs from its checksum.
+  private val corrupted = "Stream is corrupted"
+
   private def isOfFiles(e: Throwable): Boolean = e match {
     case missing: FileNotFoundException => !Option(missing.getMessage).exists(unwritable.matches)
     case _: EOFException | _: ChecksumException | _: ZipException => true
     case rocks: RocksDBException => Option(rocks.getStatus).exists(_.getCode == Status.Code.Corruption)
-    case told: SparkThrowable    => Option(told.getCondition).exists(spark.matches)
-    case _                       => false
+    case io: IOException if io.getMessage == corrupted => true
+    case told: SparkThrowable                          => Option(told.getCondition).exists(spark.matches)
+    case _                                             => false
   }
 }

@@ -33,6 +33,20 @@ class StateSettingsSuite extends MullionSuite {
     assert(!silent.contains(writeBuffer))
   }
 
+  test("files of state have a checksum file if Spark's have one, if the session asks, or if their codec has none") {
+    val checksums = "spark.sql.streaming.checkpoint.fileChecksum.enabled"
+    def of(settings: (String, String)*) = {
+      val session = new SQLConf
+      settings.foreach { case (name, value) => session.setConfString(name, value) }
+      PartitionOpener.confOf(session).getAllConfs.get(checksums)
+    }
+    assertEquals(of(), Some("false"))
+    assertEquals(of(format -> "2"), None)
+    assertEquals(of(checksums -> "true"), Some("true"))
+    for (codec <- Seq("zstd", "snappy", "lzf"))
+      assertEquals(of(SQLConf.STATE_STORE_COMPRESSION_CODEC.key -> codec), None, codec)
+  }
+
   test("format 2 of checkpoints is rejected on a checkpoint of format 1") {
     val error = refused(format -> "2")(version = 7).get
     assertEquals(error.condition, "INCOMPATIBLE_STATE")
