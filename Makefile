@@ -3,7 +3,7 @@
 # make test   the checks and tests of every change, Scala and Python
 # make test-all   also the slow tests: kills, executors, Kafka, millions of rows; and both on each Spark version
 # make test-slow  the slow tests of a Spark version: a cluster that loses executors, the JAR from a repository, pipelines
-# make lines  the counts of docs/lines.md, from the last test runs on each Spark version
+# make lines  the counts of docs/platforms/lines.md, from the last test runs on each Spark version
 # make simulation   queries under failures without Spark: CASES=, and SEED= for one that failed
 # make random   random tests with new seeds: OF=engine, bytewax, faust, kx or turbine; MINUTES=60
 # make faults   queries from Kafka to Kafka under kills: KILLS=100

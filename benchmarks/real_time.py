@@ -8,7 +8,8 @@ row is sent every 20 ms. The kinds of queries:
 - ``rejected`` does the same with Mullion. Spark rejects its operators.
 - ``mullion`` does that with ``spark.sql.streaming.realTimeMode.allowlistCheck=false``. Each window is emitted once.
 
-The latency of a window is the time from its end to its last result. ``docs/performance.md`` explains the results.
+The latency of a window is the time from its end to its last result. ``docs/reference/performance.md``
+explains the results.
 """
 
 from __future__ import annotations

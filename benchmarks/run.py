@@ -3,10 +3,10 @@
     run.py [--full] [--rounds N] [--keep [--again]] [--only PATTERN]... [--by SYSTEM]... [--share PART]
 
 ``--full`` adds millions of keys, the slow peers and the curves. ``--keep`` writes the results to
-``benchmarks/results``, the README and ``docs/results.md``, next to stored runs: a run has the figures of one machine
-and one day. With ``--again`` the results are added to the last run of this machine, as further rounds of the same
-workloads. ``--only`` selects workloads by a pattern of their name, ``--by`` selects a system, and ``--share`` a part of
-each batch's rows.
+``benchmarks/results``, the README and ``docs/reference/results.md``, next to stored runs: a run has the figures of one
+machine and one day. With ``--again`` the results are added to the last run of this machine, as further rounds of the
+same workloads. ``--only`` selects workloads by a pattern of their name, ``--by`` selects a system, and ``--share`` a
+part of each batch's rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keeps docs/features.md consistent with the test cases of tests/transcripts.
+"""Keeps docs/reference/features.md consistent with the test cases of tests/transcripts.
 
     python scripts/features.py           fills in the links and the rules of the test cases
     python scripts/features.py --check   only reports errors
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import yaml
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "features.md"
+PAGE = ROOT / "docs" / "reference" / "features.md"
 TRANSCRIPTS = ROOT / "tests" / "transcripts"
 LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 FEATURES = "## Feature by feature"
@@ -60,12 +60,12 @@ def filled_in(page: str, cases: list[Case]) -> tuple[str, list[str]]:
             continue
         names = LINK.findall(cells[3])
         wrong += [
-            f"no test case is called '{name}', which docs/features.md links to" for name in names if name not in by_name
+            f"no test case is called '{name}', which features.md links to" for name in names if name not in by_name
         ]
         of = [by_name[name] for name in names if name in by_name]
-        cells[3] = " <br> ".join(f"[{case.name}](../tests/transcripts/{case.file})" for case in of) + " "
+        cells[3] = " <br> ".join(f"[{case.name}](../../tests/transcripts/{case.file})" for case in of) + " "
         if in_features:
-            wrong += [f"'{case.name}' is in two rows of docs/features.md" for case in of if case.name in named]
+            wrong += [f"'{case.name}' is in two rows of features.md" for case in of if case.name in named]
             named.update(case.name for case in of)
             cells[2] = ", ".join(map(str, sorted({rule for case in of for rule in case.rules})))
         else:
@@ -73,16 +73,16 @@ def filled_in(page: str, cases: list[Case]) -> tuple[str, list[str]]:
             rules.add(rule)
             wrong += [f"'{case.name}' is not of rule {rule}" for case in of if rule not in case.rules]
             files = sorted({case.file for case in cases if rule in case.rules})
-            cells[2] = ", ".join(f"[{file.removesuffix('.yaml')}](../tests/transcripts/{file})" for file in files)
+            cells[2] = ", ".join(f"[{file.removesuffix('.yaml')}](../../tests/transcripts/{file})" for file in files)
         lines.append(f"|{' | '.join(cells)}|")
     wrong += [
-        f"the test case '{case.name}' ({case.file}) is in no row of docs/features.md: put [{case.name}]() into the row "
+        f"the test case '{case.name}' ({case.file}) is in no row of features.md: put [{case.name}]() into the row "
         f"of its feature, under '{FEATURES}', and run python scripts/features.py"
         for case in cases
         if case.name not in named
     ]
     wrong += [
-        f"rule {rule} is in no row of docs/features.md" for rule in sorted({r for s in cases for r in s.rules} - rules)
+        f"rule {rule} is in no row of features.md" for rule in sorted({r for s in cases for r in s.rules} - rules)
     ]
     return "\n".join(lines) + "\n", wrong
 
@@ -91,7 +91,7 @@ def main(check: bool) -> int:
     page = PAGE.read_text(encoding="utf-8")
     should, wrong = filled_in(page, read_cases())
     if check and page != should:
-        wrong.append("docs/features.md does not match the test cases: run python scripts/features.py")
+        wrong.append("features.md does not match the test cases: run python scripts/features.py")
     elif not check:
         PAGE.write_text(should, encoding="utf-8")
     print("\n".join(wrong), file=sys.stderr, end="\n" if wrong else "")

@@ -1,4 +1,4 @@
-"""Writes the counts of the last test runs into the table of docs/lines.md.
+"""Writes the counts of the last test runs into the table of docs/platforms/lines.md.
 
     python scripts/lines.py [REPORTS...]
 
@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 import yaml
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "lines.md"
+PAGE = ROOT / "docs" / "platforms" / "lines.md"
 WORKFLOW = ROOT / ".github" / "workflows" / "test.yml"
 SCALA_LINES = (ROOT / "project" / "SparkVersion.scala").read_text("utf-8")
 LINES: Final[list[str]] = re.findall(r'SparkVersion\("([\d.]+)"', SCALA_LINES)

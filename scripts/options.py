@@ -1,4 +1,4 @@
-"""Fills in the tables of docs/options.md: options.py [--check].
+"""Fills in the tables of docs/reference/options.md: options.py [--check].
 
 The parameters are those of ``windowed``. The matrix has the answer of Mullion's own checks: the script makes each
 combination of a window and an option.
@@ -42,7 +42,7 @@ from mullion import (
 )
 from mullion.functions import previous
 
-PAGE: Final = Path(__file__).parents[1] / "docs" / "options.md"
+PAGE: Final = Path(__file__).parents[1] / "docs" / "reference" / "options.md"
 
 WINDOWS: Final[dict[str, Any]] = {
     "`Tumbling`": Tumbling("1 hour"),

@@ -2,9 +2,9 @@
 
     python scripts/try-on-databricks.py --folder /Volumes/catalog/schema/volume/mullion
 
-The cluster has Mullion's wheel and JAR as libraries (docs/databricks.md). The script runs in a checkout of the project,
-because it runs its test cases. ``--folder`` is a path that the driver's Python and all executors can access. It runs a
-random part of the test cases, another part with another ``--seed``; they leave nothing behind.
+The cluster has Mullion's wheel and JAR as libraries (docs/platforms/databricks.md). The script runs in a checkout of
+the project, because it runs its test cases. ``--folder`` is a path that the driver's Python and all executors can
+access. It runs a random part of the test cases, another part with another ``--seed``; they leave nothing behind.
 
 The report contains versions, the settings in ``SETTINGS``, the APIs that Spark lacks and the JAR calls, a plan, and the
 result of each test case. No data, no other settings, no environment.

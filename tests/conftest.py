@@ -91,7 +91,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def note_versions(config: pytest.Config) -> None:
-    """Adds the versions of Python, Spark and Java to the report of a run, for the table of docs/lines.md."""
+    """Adds the versions of Python, Spark and Java to the report of a run, for the table of docs/platforms/lines.md."""
     report = config.stash.get(xml_key, None)
     if report is not None:
         version_text = subprocess.run([java(), "-version"], capture_output=True, text=True, check=False).stderr

@@ -32,8 +32,8 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 RESULTS = ROOT / "benchmarks" / "results"
-PAGE, README = ROOT / "docs" / "results.md", ROOT / "README.md"
-FROM_PAGE = "../benchmarks/results"
+PAGE, README = ROOT / "docs" / "reference" / "results.md", ROOT / "README.md"
+FROM_PAGE = "../../benchmarks/results"
 BEGIN, END = "<!-- begin: as produced -->", "<!-- end: as produced -->"
 
 PARTS = ["workload", "system", "batch", "source", "planning", "running", "logs", "updates", "removals", "commits"]

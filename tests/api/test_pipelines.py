@@ -1,4 +1,4 @@
-"""Windows in Spark's declarative pipelines, as ``spark-pipelines run`` runs them: docs/pipelines.md."""
+"""Windows in Spark's declarative pipelines, as ``spark-pipelines run`` runs them: docs/platforms/pipelines.md."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Checkpoints that move from one Spark version to another: resumed with all open panes, or rejected with both versions.
 
-The table of ``docs/lines.md`` is the expectation. Each version runs in its own environment, with its JAR of the wheel.
+The table of ``docs/platforms/lines.md`` is the expectation. Each version runs in its own environment, with its JAR of
+the wheel.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tests.support.campaigns.line_environments import LINES, ROOT, run_on, unpac
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lines")]
 
-PAGE = (ROOT / "docs" / "lines.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "platforms" / "lines.md").read_text("utf-8")
 SCRIPT = str(Path(__file__).parents[1] / "support" / "campaigns" / "between_lines.py")
 
 

@@ -1,4 +1,4 @@
-"""The snippets of docs/upsert.md that need Delta Lake, in the page's session."""
+"""The snippets of docs/guides/upsert.md that need Delta Lake, in the page's session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.killing import environment
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "upsert.md"
+PAGE = ROOT / "docs" / "guides" / "upsert.md"
 JARS = ROOT / ".build" / "delta" / "delta"
 PACKAGES = re.compile(r'builder = builder\.config\("spark\.jars\.packages", .*\n')
 TITLED = re.compile(r'^```python title="With Delta Lake(.*?)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)

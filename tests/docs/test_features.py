@@ -1,4 +1,4 @@
-"""docs/features.md lists every test case of the transcripts once, and nothing else."""
+"""docs/reference/features.md lists every test case of the transcripts once, and nothing else."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_case_without_a_row_and_a_row_without_a_case_are_reported(features: Mo
     page = f"{rules}{features.FEATURES}\n| a | b |  | [three]() |\n"
     cases = [features.Case("x.yaml", "one", frozenset({1, 2})), features.Case("y.yaml", "two", frozenset({1}))]
     filled, wrong = features.filled_in(page, cases)
-    assert "| 1 | . | [x](../tests/transcripts/x.yaml), [y](../tests/transcripts/y.yaml) | [one]" in filled
+    assert "| 1 | . | [x](../../tests/transcripts/x.yaml), [y](../../tests/transcripts/y.yaml) | [one]" in filled
     reported = "\n".join(wrong)
     assert "no test case is called 'three'" in reported
     assert "the test case 'one' (x.yaml) is in no row" in reported

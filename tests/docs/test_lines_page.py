@@ -1,4 +1,4 @@
-"""docs/lines.md has a row for each Spark version, with the counts of the tests' reports."""
+"""docs/platforms/lines.md has a row for each Spark version, with the counts of the tests' reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/options.md has every parameter and every kind of window, with the answers of Mullion's checks."""
+"""docs/reference/options.md has every parameter and every kind of window, with the answers of Mullion's checks."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ NOT_FOR_USERS = {"expireRows", "run", "unbegun"}
 
 def rows_of(page: str) -> dict[str, list[str]]:
     """The rows of the tables of a page, by the names in their first cells."""
-    lines = (ROOT / "docs" / page).read_text("utf-8").splitlines()
+    lines = (ROOT / "docs" / "reference" / page).read_text("utf-8").splitlines()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| `")]
     return {row[0].strip("`"): row[1:] for row in rows}
 
@@ -40,7 +40,7 @@ ERRORS = [
 @pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.__name__)
 def test_every_error_is_on_the_page_of_errors_with_its_condition(kind: type[Exception]) -> None:
     if kind in (errors.MullionError, errors.NewWindowsError):
-        assert f"`{kind.__name__}`" in (ROOT / "docs" / "errors.md").read_text("utf-8")
+        assert f"`{kind.__name__}`" in (ROOT / "docs" / "reference" / "errors.md").read_text("utf-8")
         return
     condition = rows_of("errors.md")[kind.__name__][0]
     assert condition == (f"`{kind.condition}`" if issubclass(kind, errors.MullionError) else "")

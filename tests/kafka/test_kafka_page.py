@@ -1,4 +1,4 @@
-"""The program of docs/kafka.md with a broker: panes by key, topics of late and unreadable messages, and the table."""
+"""The program of docs/guides/kafka.md with a broker: panes by key, two topics of rejects, and the table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.kafka.kafka_server import KafkaServer
 
 pytestmark = pytest.mark.xdist_group("kafka")
 
-PAGE = Path(__file__).parents[2] / "docs" / "kafka.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "kafka.md"
 TITLED = re.compile(r'^```python title="(.*?)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 

@@ -130,7 +130,7 @@ def test_late_rows_that_come_one_by_one_are_counted_as_dropped(spark: SparkSessi
 
 
 def test_every_metric_of_ours_is_named_in_the_docs_with_its_unit(spark: SparkSession) -> None:
-    page = (ROOT / "docs" / "metrics.md").read_text("utf-8")
+    page = (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]
     documented = {row[0].strip("`"): row[1:] for row in rows}
     metrics: Any = spark._jvm

@@ -189,8 +189,8 @@ def test_a_name_with_markup_is_shown_as_text(page: str) -> None:
 
 
 def documented_metrics() -> set[str]:
-    """The metrics of docs/metrics.md that a source has."""
-    text = (ROOT / "docs" / "metrics.md").read_text("utf-8").partition("## In Spark's metrics system")[2]
+    """The metrics of docs/reference/metrics.md that a source has."""
+    text = (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8").partition("## In Spark's metrics system")[2]
     listed = "\n".join(line for line in text.splitlines() if re.match(r"- \*\*| {2}", line))
     return {name for name in re.findall(r"`(\w+)`", listed) if name not in ("dropDuplicates", "watermarkLagMs1")}
 

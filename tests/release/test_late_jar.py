@@ -1,4 +1,4 @@
-"""A JAR that is added after an application's start, by ``ADD JAR`` or ``addArtifacts``: docs/cluster.md."""
+"""A JAR that is added after an application's start, by ``ADD JAR`` or ``addArtifacts``: docs/platforms/cluster.md."""
 
 from __future__ import annotations
 

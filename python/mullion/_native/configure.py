@@ -48,13 +48,13 @@ def configure(builder: SparkSession.Builder, *, local_files: bool = False) -> Sp
     ``local_files=True`` is for a session on one machine whose checkpoints are on its disk. Without Hadoop's native
     library, Spark starts a process for each small file that it writes there, a dozen in each batch. With this option,
     Java writes them. Files and their names are the same. It sets ``spark.driver.extraClassPath`` and the two settings
-    of Hadoop's local file system (docs/settings.md). For Linux and macOS.
+    of Hadoop's local file system (docs/reference/settings.md). For Linux and macOS.
 
     A running JVM cannot add a JAR. Under ``spark-submit`` or in a notebook, pass it with ``--jars`` or
     ``--packages``, or as a library of the cluster. You need not call this function then; the call has no effect.
 
-    For a session of Spark Connect it changes nothing: the server has the JAR (docs/connect.md). That is a builder with
-    ``.remote(...)``, the environment variable ``SPARK_REMOTE``, and any builder of ``pyspark-client``.
+    For a session of Spark Connect it changes nothing: the server has the JAR (docs/platforms/connect.md). That is a
+    builder with ``.remote(...)``, the environment variable ``SPARK_REMOTE``, and any builder of ``pyspark-client``.
 
     Raises :class:`UnsupportedError` for ``local_files=True`` if the JVM already runs, or if the session is not one of
     this machine; :class:`InvalidArgumentError` for an argument that is not a builder, or when

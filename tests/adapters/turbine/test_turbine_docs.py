@@ -1,4 +1,4 @@
-"""docs/turbine-conformance.md names a test for each line, and each of them exists."""
+"""docs/adapters/turbine-conformance.md names a test for each line, and each of them exists."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "turbine-conformance.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "adapters" / "turbine-conformance.md").read_text("utf-8")
 TESTS = {
     name
     for file in (ROOT / "tests").rglob("test_*.py")

@@ -1,7 +1,7 @@
 # mypy: disable-error-code="type-arg, untyped-decorator, misc"
 """Programs as people write them for Faust: the parts that public ones use, each in a program of our own.
 
-What they were tried on is listed in ``docs/faust-programs.md``, with where it is from.
+What they were tried on is listed in ``docs/adapters/faust-programs.md``, with where it is from.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import org.apache.spark.sql.streaming.Trigger
 
 import dev.mullion.windows.rules.{AsOfDirection, JoinKind}
 
-/** Windows in the Scala API. The page docs/scala.md shows the code between the marks. */
+/** Windows in the Scala API. The page docs/reference/scala.md shows the code between the marks. */
 class ScalaApiSuite extends SparkSuite {
   import ScalaApiSuite._
 

@@ -6,7 +6,8 @@ import org.apache.spark.metrics.source.Source
 
 import dev.mullion.windows.clock.Lateness
 
-/** The metrics of an operator in Spark's metrics system, and so in each of its sinks. docs/metrics.md lists them.
+/** The metrics of an operator in Spark's metrics system, and so in each of its sinks. docs/reference/metrics.md lists
+  * them.
   *
   * Counts are sums since the start of the run. They are read when a sink asks for them.
   */

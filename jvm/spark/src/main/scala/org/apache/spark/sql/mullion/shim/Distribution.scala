@@ -79,7 +79,8 @@ object Distribution {
     def refused(why: String, instead: String) = Some(
       MullionException.unsupported(
         s"$why $instead To try all the same start Spark with $Setting=false: what does not fit fails then in a batch. " +
-          "scripts/try-on-databricks.py tries a runtime, and writes a report to send to us (docs/databricks.md)."
+          "scripts/try-on-databricks.py tries a runtime, and writes a report to send to us " +
+          "(docs/platforms/databricks.md)."
       )
     )
     val elsewhere = s"Take a runtime whose notes say Spark $line, or Apache Spark $line."

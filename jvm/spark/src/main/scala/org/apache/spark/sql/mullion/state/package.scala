@@ -1,6 +1,6 @@
 package org.apache.spark.sql.mullion
 
-/** The state of open panes. docs/state.md documents the files and their compatibility.
+/** The state of open panes. docs/reference/state.md documents the files and their compatibility.
   * {{{
   *   record      records: kinds ([[record.FamilySpec]]), order, encoding
   *   btree       records in memory, in order, in versions that share equal parts

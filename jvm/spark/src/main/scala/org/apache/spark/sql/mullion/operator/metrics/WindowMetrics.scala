@@ -5,7 +5,7 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorCustomMetric
 
 /** The metrics of Mullion's operators in a query's progress, in addition to Spark's metrics of stateful operators.
-  * docs/metrics.md documents them.
+  * docs/reference/metrics.md documents them.
   */
 private[mullion] object WindowMetrics {
 
