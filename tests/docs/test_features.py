@@ -33,7 +33,7 @@ def test_every_link_leads_to_the_file_of_its_case(features: ModuleType) -> None:
         (name, file)
         for line in features.PAGE.read_text("utf-8").splitlines()
         if line.startswith("| ")
-        for name, file in features.re.findall(r"\[([^\[\]]+)\]\(\.\./tests/transcripts/([\w/]+\.yaml)\)", line)
+        for name, file in features.re.findall(r"\[([^\[\]]+)\]\(\.\./\.\./tests/transcripts/([\w/]+\.yaml)\)", line)
         if name != file.removesuffix(".yaml")
     ]
     files = {case.name: case.file for case in features.read_cases()}

@@ -37,7 +37,7 @@ def test_the_site_builds_and_no_link_is_broken(tmp_path: Path) -> None:
     # The page of scenarios has the rules that link to them.
     assert (tmp_path / "files/tests/transcripts/late.yaml").exists()
     # Each public name is on the page of the API.
-    api = (tmp_path / "api/index.html").read_text("utf-8")
+    api = (tmp_path / "reference/api/index.html").read_text("utf-8")
     for name in ("windowed", "Session", "open_panes", "upsert", "plot.timeline", "testing.ClockedQuery"):
         assert f'id="mullion.{name}"' in api, name
     # Names in docstrings link to their descriptions.
