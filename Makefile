@@ -96,7 +96,7 @@ check: lint-python venv $(SBT_LAUNCH)
 	$(call side_by_side,$(PURE),-n 2 -m 'not spark and not slow')
 
 # $(call test_of,NAME): the file of a test. A name without a file is an error.
-test_of = $(or $(wildcard tests/*/test_$(1).py tests/*/*/test_$(1).py),$(error there is no test_$(1).py))
+test_of = $(or $(wildcard tests/*/test_$(1).py tests/*/*/test_$(1).py tests/*/*/*/test_$(1).py),$(error there is no test_$(1).py))
 
 # On other Spark versions than the default: all Scala suites, with every test case, and the Python tests of the code that
 # calls Spark. All other code is the same on all versions.

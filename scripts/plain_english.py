@@ -18,7 +18,7 @@ CLEAN: Final = (
     *("python/mullion", "jvm/windows/src", "jvm/spark/src", "tests"),
 )
 # Written by the benchmark; examples of faults.
-UNCHECKED: Final = ("docs/reference/results.md", "tests/docs/test_plain_english.py")
+UNCHECKED: Final = ("docs/reference/results.md", "tests/docs/code/test_plain_english.py")
 
 WORDS: Final = {
     r"refus(?:e|es|ed|al|als)": "raises an error, is rejected, is not supported",

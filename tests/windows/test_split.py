@@ -21,7 +21,7 @@ from tests.support.checked import settings
 from tests.support.clocked import ClockedQuery
 from tests.support.seeds import SEED
 from tests.support.streams import Feed
-from tests.windows.test_equal_hashes import with_the_hash_of
+from tests.windows.contents.test_equal_hashes import with_the_hash_of
 
 KEYS = 240
 BATCHES = 6

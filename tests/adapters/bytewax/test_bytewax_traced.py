@@ -26,7 +26,7 @@ from mullion.bytewax.recovery import RecoveryConfig
 from mullion.bytewax.testing import TestingSink, TestingSource, run_main
 from tests.support.bytewax import bytewax_traced as given
 from tests.support.bytewax.bytewax_random import first_difference
-from tests.support.python_programs import Programs, lambdas, outcome, rows
+from tests.support.functions.python_programs import Programs, lambdas, outcome, rows
 from tests.support.seeds import SEED
 
 

@@ -16,8 +16,8 @@ from mullion import IncompatibleStateError, InvalidArgumentError, UnsupportedErr
 from mullion._program.cli import main as _cli
 from mullion._util.clock import ManualClock
 from mullion.faust._program.program import Program
-from tests.support.faust import faust_programs as programs
 from tests.support.faust.local_run import LocalRun
+from tests.support.faust.programs import faust_programs as programs
 from tests.support.faust.spark_app import app_in, put, table_of
 from tests.support.seeds import SEED
 

@@ -12,7 +12,7 @@ from pyspark import cloudpickle
 import mullion.faust as faust
 from mullion import IncompatibleStateError, InvalidArgumentError, topics
 from mullion._util.clock import ManualClock
-from tests.support.faust import faust_programs as programs
+from tests.support.faust.programs import faust_programs as programs
 from tests.support.faust.spark_app import app_in, put, table_of
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -23,7 +23,7 @@ from mullion._util.clock import ManualClock
 from mullion.faust.tables.reader import _Decode
 from mullion.topics import KafkaBroker
 from mullion.topics._kafka import client as _kafka_client
-from tests.support.faust import faust_programs as programs
+from tests.support.faust.programs import faust_programs as programs
 
 # Workers do not have the folder of the tests on their path.
 for module in (sys.modules[__name__], programs):

@@ -8,7 +8,7 @@ import pytest
 
 from mullion import InvalidArgumentError, MullionError
 from mullion.faust import Record, ValidationError
-from tests.support.faust.order_models import Order, Place, Withdrawal
+from tests.support.faust.programs.order_models import Order, Place, Withdrawal
 
 
 class Strict(Record, validation=True):

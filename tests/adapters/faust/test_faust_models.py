@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import mullion.faust as faust
 from mullion import InvalidArgumentError
 from mullion.faust import Record, ValidationError
-from tests.support.faust.order_models import ORDER, Order, Withdrawal
+from tests.support.faust.programs.order_models import ORDER, Order, Withdrawal
 
 
 class Tree(Record):

@@ -12,9 +12,9 @@ from mullion import InvalidArgumentError, UnsupportedError
 from mullion.faust._program.program import Program
 from mullion.faust.agents import ReqRepResponse
 from mullion.faust.streams import GroupBy
-from tests.support.faust import faust_people as people
-from tests.support.faust.faust_people_runs import Clock, items, published, run_of
 from tests.support.faust.local_run import LocalRun
+from tests.support.faust.programs import faust_people as people
+from tests.support.faust.programs.faust_people_runs import Clock, items, published, run_of
 
 pytestmark = pytest.mark.filterwarnings("error")
 

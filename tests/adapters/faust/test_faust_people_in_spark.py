@@ -15,7 +15,7 @@ import mullion.faust as faust
 from mullion import topics
 from mullion._util.clock import ManualClock
 from mullion.topics._kafka import client
-from tests.support.faust import faust_people as people
+from tests.support.faust.programs import faust_people as people
 from tests.support.kafka.kafka_server import KafkaServer
 
 for module in (sys.modules[__name__], people):

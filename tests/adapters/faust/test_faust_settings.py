@@ -27,8 +27,8 @@ from mullion.faust._settings import DEFAULTS
 from mullion.faust._values.crontab import Crontab
 from mullion.faust.exceptions import Skip
 from mullion.topics import KafkaBroker
-from tests.support.faust import faust_people as people
-from tests.support.faust.faust_people_runs import items, run_of
+from tests.support.faust.programs import faust_people as people
+from tests.support.faust.programs.faust_people_runs import items, run_of
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -273,8 +273,8 @@ def test_a_program_is_found_in_its_modules() -> None:
     app = faust.App("found", broker="dir:/nowhere", autodiscover=True)
     with pytest.raises(InvalidArgumentError, match="Write origin='package'"):
         packages_of(app.conf)
-    app.conf.origin = "tests.support.faust.faust_people"
-    assert packages_of(app.conf) == ["tests.support.faust.faust_people"]
+    app.conf.origin = "tests.support.faust.programs.faust_people"
+    assert packages_of(app.conf) == ["tests.support.faust.programs.faust_people"]
     app.discover()
 
 

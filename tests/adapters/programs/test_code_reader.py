@@ -13,7 +13,7 @@ import pytest
 from mullion._pyfunction import evaluate, reader
 from mullion._pyfunction.functions import lambda_source_of
 from mullion._pyfunction.syntax import Argument, Call, Const, Function, Item, Operation, Tuple
-from tests.support import python_programs
+from tests.support.functions import python_programs
 from tests.support.seeds import SEED
 
 LIMIT = 3

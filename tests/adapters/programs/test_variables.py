@@ -21,7 +21,7 @@ import pytest
 import mullion.faust as faust
 from mullion._pyfunction.outside_writes import created_once
 from mullion._pyfunction.variables import Variables
-from tests.support.outside_bodies import body_of, state_of
+from tests.support.functions.outside_bodies import body_of, state_of
 from tests.support.seeds import SEED
 
 EVENTS = ("k1", "k2", "k1")
