@@ -136,3 +136,29 @@ def test_a_changed_byte_in_a_changelog_is_rejected_on_a_file_system_without_chec
         assert rejections > 8
     finally:
         spark.conf.unset(name)
+
+
+def test_a_damaged_block_of_a_file_of_rocksdb_fails_the_query_and_its_readers_instead_of_hiding_panes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    feed, checkpoint = Feed(tmp_path / "in", "k string"), tmp_path / "checkpoint"
+    with ClockedQuery(of_one(feed.stream(spark)), checkpoint=checkpoint) as query:
+        feed.write([(second * SECOND, f"key {second % 7}") for second in range(9)])
+        query.settle()
+    assert read_panes(checkpoint, spark=spark).count() == 7
+    for file in checkpoint.glob("state/0/*/SSTs/*.sst"):
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+        content = file.read_bytes()
+        # The first block has records.
+        file.write_bytes(bytes([content[0] ^ 0x55]) + content[1:])
+    says = r"version \d+ of partition 0 of operator 0 has \d+ damaged blocks in its \.sst files\. Restore the files"
+    with pytest.raises(StateLostError, match=says):
+        read_panes(checkpoint, spark=spark).collect()
+    feed.write([(8 * SECOND, "key 1")])
+    with (
+        pytest.raises(
+            StateLostError, match=r"version \d+ of partition 0 .* cannot be read \(RocksDBException: block checksum"
+        ),
+        ClockedQuery(of_one(feed.stream(spark)), checkpoint=checkpoint) as query,
+    ):
+        query.settle()

@@ -3,16 +3,40 @@ package org.apache.spark.sql.mullion.state
 import java.io.{EOFException, FileNotFoundException, IOException}
 import java.util.zip.ZipException
 
-import org.apache.hadoop.fs.ChecksumException
+import org.apache.hadoop.fs.{ChecksumException, Path}
 import org.rocksdb.{RocksDBException, Status}
 
 import org.apache.spark.SparkThrowable
+import org.apache.spark.sql.execution.streaming.state.StateStoreId
 
-/** Recognises Spark's errors about missing and damaged state files among other errors, such as a full disk. */
+import dev.mullion.MullionException
+
+/** Missing and damaged files of state: Mullion's error about them, and Spark's, which is recognised among others. */
 private[state] object LostFiles {
   private val spark =
     ("CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED|" +
       "CANNOT_LOAD_STATE_STORE\\.(?:CANNOT_READ.*|.*(?:MISSING|NOT_EXISTS|INVALID|UNEXPECTED_FILE_SIZE).*)").r
+
+  /** The error about a version of a partition.
+    *
+    * @param how
+    *   the rest of the sentence whose subject is the version
+    */
+  def error(id: StateStoreId, version: Long, how: String, cause: Option[Throwable]): MullionException = {
+    val root = id.checkpointRootLocation
+    MullionException.stateLost(
+      s"In $root version $version of partition ${id.partitionId} of operator ${id.operatorId} $how. Restore the files " +
+        s"from a copy of the checkpoint. Or call recover(\"${new Path(root).getParent}\"), and start the query again: it " +
+        "goes back to the newest batch with complete state, reads the later rows again, and emits their panes again. " +
+        "Or start the query with a new checkpointLocation, and a new place for its output: it reads its sources from " +
+        "their start.",
+      cause
+    )
+  }
+
+  /** Mullion's error, if an error of reading a version is about files, otherwise the error itself. */
+  def described(id: StateStoreId, version: Long, e: Throwable): Throwable =
+    in(e).fold(e)(why => error(id, version, s"cannot be read ($why)", Some(e)))
 
   /** A description of the fault, if an error is about files. */
   def in(e: Throwable): Option[String] = {

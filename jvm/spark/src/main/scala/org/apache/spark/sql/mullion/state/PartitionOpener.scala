@@ -90,30 +90,19 @@ private[mullion] final class PartitionOpener(
           s"${new Path(root, s"$operator/_mullion")} was deleted. Stop the other query, or restore the file."
       )
 
-  private def missing(partition: Int): MullionException = lost(
-    partition,
+  private def missing(partition: Int): MullionException = LostFiles.error(
+    id(partition).storeId,
+    version,
     s"is missing. Its files were deleted, or foreachBatch did not read its DataFrame to the end in batch ${version - 1}",
     None
   )
-
-  private def lost(partition: Int, how: String, cause: Option[Throwable]): MullionException = {
-    val checkpoint = new Path(root).getParent
-    MullionException.stateLost(
-      s"In $root version $version of partition $partition of operator $operator $how. Restore the files from a copy of the " +
-        s"checkpoint. Or call recover(\"$checkpoint\"), and start the query again: it goes back to the newest batch " +
-        "with complete state, reads the later rows again, and emits their panes again. Or start the query with a new " +
-        "checkpointLocation, and a new place for its output: it reads its sources from their start.",
-      cause
-    )
-  }
 
   /** Opens a store. Missing or damaged files become Mullion's error. */
   private def reading[T](partition: Int)(open: => T): T =
     try open
     catch {
       case e: MullionException => throw e
-      case NonFatal(e)         =>
-        throw LostFiles.in(e).fold(e)(why => lost(partition, s"cannot be read ($why)", Some(e)))
+      case NonFatal(e)         => throw LostFiles.described(id(partition).storeId, version, e)
     }
 
   private def get(partition: Int, versionId: Option[String], hadoopConf: Configuration): RocksDbPartition = {
@@ -149,8 +138,11 @@ private[mullion] final class PartitionOpener(
         providers += provider
         reading(partition)(provider.getStore(version, idOf(partition, hadoopConf)))
       }
-      try use(ExpiringPartition(CachedPartition.look(opened, families, version), conf))
-      finally opened.store.abort()
+      try {
+        val result = use(ExpiringPartition(CachedPartition.look(opened, families, version), conf))
+        opened.requireSound()
+        result
+      } finally opened.store.abort()
     } finally providers.result().foreach(_.close())
   }
 
@@ -175,6 +167,9 @@ private[mullion] final class PartitionOpener(
     families.iterator.zipWithIndex.flatMap { case (spec, i) =>
       val read = CachedPartition.inSegments(opened, spec)(closing) ++ of(opened.family(spec).all())
       read.map { case (key, value) => (i, key, value) }
+    } ++ {
+      opened.requireSound()
+      Nil
     }
   }
 

@@ -2,7 +2,10 @@ package org.apache.spark.sql.execution.streaming.state
 
 import java.io.File
 
+import scala.util.Using
+
 import org.apache.hadoop.conf.Configuration
+import org.rocksdb.TickerType
 
 import org.apache.spark.{SparkConf, SparkEnv}
 import org.apache.spark.sql.mullion.shim.{AttemptLineage, AttemptVersions}
@@ -20,6 +23,11 @@ abstract class AttemptProvider extends RocksDBStateStoreProvider {
 
   /** Assigns the id of the version that a task writes, after the previous one has been opened. */
   protected def nameVersion(): Unit = rocksDB.nameVersion()
+
+  /** The number of blocks read so far that differ from their checksums. Spark's scans end at such a block, without an
+    * error.
+    */
+  protected def damagedBlocks: Long = rocksDB.damagedBlocks
 
   override def init(
       stateStoreId: StateStoreId,
@@ -90,6 +98,9 @@ private[sql] final class AttemptRocksDb(
     new AttemptLineage((version, id) => fileManager.existsSnapshotFile(version, Some(id)))
 
   def nameVersion(): Unit = sessionStateStoreCkptId = Some(versions.opened(lineageManager))
+
+  def damagedBlocks: Long =
+    Using.resource(rocksDbOptions.statistics())(_.getTickerCount(TickerType.BLOCK_CHECKSUM_MISMATCH_COUNT))
 
   override private[spark] val fileManager: RocksDBFileManager = new RocksDBFileManager(
     dfsRootDir,

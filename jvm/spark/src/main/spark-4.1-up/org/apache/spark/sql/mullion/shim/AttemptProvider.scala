@@ -2,7 +2,10 @@ package org.apache.spark.sql.execution.streaming.state
 
 import java.io.File
 
+import scala.util.Using
+
 import org.apache.hadoop.conf.Configuration
+import org.rocksdb.TickerType
 
 import org.apache.spark.sql.mullion.shim.{AttemptLineage, AttemptVersions}
 
@@ -15,8 +18,15 @@ abstract class AttemptProvider extends RocksDBStateStoreProvider {
   protected def nextId(conf: StateStoreConf): String
 
   /** Assigns the id of the version that a task writes, after the previous one has been opened. */
-  protected def nameVersion(): Unit = rocksDB match {
-    case own: AttemptRocksDb => own.nameVersion()
+  protected def nameVersion(): Unit = ownDb.nameVersion()
+
+  /** The number of blocks read so far that differ from their checksums. Spark's scans end at such a block, without an
+    * error.
+    */
+  protected def damagedBlocks: Long = ownDb.damagedBlocks
+
+  private def ownDb: AttemptRocksDb = rocksDB match {
+    case own: AttemptRocksDb => own
     case other               => throw new IllegalStateException(s"$other gives its versions ids of its own")
   }
 
@@ -75,6 +85,9 @@ private final class AttemptRocksDb(
     new AttemptLineage((version, id) => fileManager.existsSnapshotFile(version, Some(id)))
 
   def nameVersion(): Unit = sessionStateStoreCkptId = Some(versions.opened(lineageManager))
+
+  def damagedBlocks: Long =
+    Using.resource(rocksDbOptions.statistics())(_.getTickerCount(TickerType.BLOCK_CHECKSUM_MISMATCH_COUNT))
 
   // Called before the fields of this object are initialised.
   override protected def createFileManager(

@@ -1,7 +1,11 @@
 package org.apache.spark.sql.mullion.state.rocksdb
 
+import org.rocksdb.RocksDBException
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreConf}
 import org.apache.spark.sql.mullion.shim.{RocksDbProvider, StoreAround}
+import org.apache.spark.sql.mullion.state.LostFiles
 import org.apache.spark.sql.mullion.state.attempt.AttemptId
 
 /** Spark's provider of state in RocksDB, with the cached records of its partition and the rows that the operator
@@ -15,7 +19,7 @@ final class CachedRocksDbProvider extends RocksDbProvider {
   ClosedAtExit.begin()
 
   override protected def around(store: StateStore): StateStore =
-    new CachedRocksDbStore(store, hot, rows)
+    new CachedRocksDbStore(store, hot, rows, () => damagedBlocks)
 
   override protected def nextId(conf: StateStoreConf): String = AttemptId.next(conf)
 
@@ -26,6 +30,30 @@ final class CachedRocksDbProvider extends RocksDbProvider {
     } finally super.close()
 }
 
-/** Spark's store in RocksDB, and its provider's caches. */
-private[state] final class CachedRocksDbStore(under: StateStore, val hot: CachedRecords, val rows: KeptRows)
-    extends StoreAround(under)
+/** Spark's store in RocksDB, and its provider's caches.
+  *
+  * @param damagedBlocks
+  *   the number of blocks read so far that differ from their checksums
+  */
+private[state] final class CachedRocksDbStore(
+    under: StateStore,
+    val hot: CachedRecords,
+    val rows: KeptRows,
+    damagedBlocks: () => Long
+) extends StoreAround(under) {
+
+  /** Fails if a block was damaged: a scan has then ended before it, as if there were no more records. */
+  def requireSound(): Unit = {
+    val damaged = damagedBlocks()
+    if (damaged > 0) throw LostFiles.error(id, version, s"has $damaged damaged blocks in its .sst files", None)
+  }
+
+  override def get(key: UnsafeRow, family: String): UnsafeRow =
+    try super.get(key, family)
+    catch { case e: RocksDBException => throw LostFiles.described(id, version, e) }
+
+  override def commit(): Long = {
+    requireSound()
+    super.commit()
+  }
+}

@@ -2,9 +2,12 @@ package org.apache.spark.sql.mullion.state.rocksdb
 
 import scala.util.Using
 
+import org.rocksdb.RocksDBException
+
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.mullion.shim.SparkVersionShim
+import org.apache.spark.sql.mullion.state.LostFiles
 import org.apache.spark.sql.mullion.state.packed.Segments
 import org.apache.spark.sql.mullion.state.record.{
   BorrowedRow,
@@ -58,6 +61,9 @@ private[mullion] final class RocksDbPartition(
 
   private def nameOf(spec: FamilySpec) = if (spec == main) StateStore.DEFAULT_COL_FAMILY_NAME else spec.name
 
+  /** Fails if records that were read before are incomplete. */
+  private[state] def requireSound(): Unit = owned.requireSound()
+
   /** The id of the committed version. */
   private[state] def committedId: Option[String] = store.getStateStoreCheckpointInfo().stateStoreCkptId
 
@@ -85,11 +91,13 @@ private[mullion] final class RocksDbPartition(
 
     override def expect(keys: Array[UnsafeRow]): Unit = {
       expected.clear()
-      val values = SparkVersionShim.findMany(store, stored.ofAll(keys), name)
-      keys.foreach { key =>
-        val value = values.next()
-        expected.put(key, if (value eq null) value else value.copy())
-      }
+      try {
+        val values = SparkVersionShim.findMany(store, stored.ofAll(keys), name)
+        keys.foreach { key =>
+          val value = values.next()
+          expected.put(key, if (value eq null) value else value.copy())
+        }
+      } catch { case e: RocksDBException => throw LostFiles.described(store.id, store.version, e) }
     }
 
     private def changes(key: UnsafeRow): Unit = if (!expected.isEmpty) { expected.remove(key); () }
