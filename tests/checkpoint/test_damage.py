@@ -151,13 +151,13 @@ def test_a_damaged_block_of_a_file_of_rocksdb_fails_the_query_and_its_readers_in
         content = file.read_bytes()
         # The first block has records.
         file.write_bytes(bytes([content[0] ^ 0x55]) + content[1:])
-    says = r"version \d+ of partition 0 of operator 0 has \d+ damaged blocks in its \.sst files\. Restore the files"
+    says = r"version \d+ of partition \d of operator 0 has \d+ damaged blocks in its \.sst files\. Restore the files"
     with pytest.raises(StateLostError, match=says):
         read_panes(checkpoint, spark=spark).collect()
     feed.write([(8 * SECOND, "key 1")])
     with (
         pytest.raises(
-            StateLostError, match=r"version \d+ of partition 0 .* cannot be read \(RocksDBException: block checksum"
+            StateLostError, match=r"version \d+ of partition \d .* cannot be read \(RocksDBException: block checksum"
         ),
         ClockedQuery(of_one(feed.stream(spark)), checkpoint=checkpoint) as query,
     ):

@@ -133,9 +133,9 @@ def newest_version(checkpoint: Path) -> int:
 
 
 @pytest.mark.parametrize("checkpoint_format", ["1", "2"])
-@pytest.mark.parametrize("is_gone", [True, False], ids=["gone", "cut"])
+@pytest.mark.parametrize("damage", ["gone", "cut", "altered"])
 def test_recovery_goes_back_behind_a_damaged_snapshot(
-    spark: SparkSession, tmp_path: Path, is_gone: bool, checkpoint_format: str
+    spark: SparkSession, tmp_path: Path, damage: str, checkpoint_format: str
 ) -> None:
     feed, checkpoint = Feed(tmp_path / "in", "k string, v bigint"), tmp_path / "checkpoint"
     with settings(spark, {FORMAT: checkpoint_format}):
@@ -143,11 +143,15 @@ def test_recovery_goes_back_behind_a_damaged_snapshot(
         with settings(spark, SNAPSHOT):
             emitted += run_batches(spark, feed, checkpoint, range(4, 5))
         snapshot = files_of(checkpoint, "0/[0-9]*.zip")[-1]
+        newest_table = max(checkpoint.glob("state/0/0/SSTs/*.sst"), key=lambda file: file.stat().st_mtime_ns)
         emitted += run_batches(spark, feed, checkpoint, range(5, BATCHES))
-        content = snapshot.read_bytes()
-        delete([snapshot])
-        if not is_gone:
-            snapshot.write_bytes(content[: len(content) // 2])
+        file = newest_table if damage == "altered" else snapshot
+        content = file.read_bytes()
+        delete([file])
+        if damage == "altered":
+            file.write_bytes(bytes([content[0] ^ 0x55]) + content[1:])
+        elif damage == "cut":
+            file.write_bytes(content[: len(content) // 2])
         # All later changelogs require the snapshot.
         repeated = newest_version(checkpoint) - version_of(snapshot) + 1
         assert repeated > 2

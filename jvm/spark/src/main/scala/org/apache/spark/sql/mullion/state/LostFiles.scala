@@ -55,11 +55,15 @@ private[state] object LostFiles {
   // LZ4 has no class for a block that differs from its checksum.
   private val corrupted = "Stream is corrupted"
 
+  // Spark reads a changelog without its beginning as one of the oldest format, which has no version ids.
+  private val beheaded = "readLineage should only be invoked with state store checkpoint id enabled"
+
   private def isOfFiles(e: Throwable): Boolean = e match {
     case missing: FileNotFoundException => !Option(missing.getMessage).exists(unwritable.matches)
     case _: EOFException | _: ChecksumException | _: ZipException => true
     case rocks: RocksDBException => Option(rocks.getStatus).exists(_.getCode == Status.Code.Corruption)
     case io: IOException if io.getMessage == corrupted => true
+    case format: AssertionError                        => Option(format.getMessage).exists(_.contains(beheaded))
     case told: SparkThrowable                          => Option(told.getCondition).exists(spark.matches)
     case _                                             => false
   }

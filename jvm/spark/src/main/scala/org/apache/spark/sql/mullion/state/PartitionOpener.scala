@@ -19,6 +19,7 @@ import org.apache.spark.sql.mullion.state.rocksdb.{
   CacheMemory,
   CachedPartition,
   CachedRocksDbProvider,
+  CachedRocksDbStore,
   ExpiringPartition,
   KeptRows,
   KeyLayout,
@@ -183,11 +184,13 @@ private[mullion] final class PartitionOpener(
         .getOrElse(throw new IllegalStateException("this Spark version creates no empty store but the first"))
     }
 
-  /** True if all files of the version are present and complete. */
+  /** True if all files of the version are present and complete. It reads all records. */
   def canRead(partition: Int, hadoopConf: Configuration): Boolean =
     try
       withoutRecords(partition, hadoopConf) { provider =>
-        provider.getStore(version, idOf(partition, hadoopConf)).abort()
+        val store = provider.getStore(version, idOf(partition, hadoopConf))
+        try CachedRocksDbStore.of(store).requireAllSound()
+        finally store.abort()
         true
       }
     catch { case NonFatal(_) => false }

@@ -27,7 +27,10 @@ abstract class AttemptProvider extends RocksDBStateStoreProvider {
   /** The number of blocks read so far that differ from their checksums. Spark's scans end at such a block, without an
     * error.
     */
-  protected def damagedBlocks: Long = rocksDB.damagedBlocks
+  def damagedBlocks: Long = rocksDB.damagedBlocks
+
+  /** The same after all records have been read. */
+  def damagedBlocksInAll: Long = rocksDB.damagedBlocksInAll
 
   override def init(
       stateStoreId: StateStoreId,
@@ -101,6 +104,11 @@ private[sql] final class AttemptRocksDb(
 
   def damagedBlocks: Long =
     Using.resource(rocksDbOptions.statistics())(_.getTickerCount(TickerType.BLOCK_CHECKSUM_MISMATCH_COUNT))
+
+  def damagedBlocksInAll: Long = {
+    allColumnFamilyNames.foreach(iterator(_).foreach(_ => ()))
+    damagedBlocks
+  }
 
   override private[spark] val fileManager: RocksDBFileManager = new RocksDBFileManager(
     dfsRootDir,

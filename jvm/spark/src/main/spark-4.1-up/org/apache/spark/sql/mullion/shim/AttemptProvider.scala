@@ -23,7 +23,10 @@ abstract class AttemptProvider extends RocksDBStateStoreProvider {
   /** The number of blocks read so far that differ from their checksums. Spark's scans end at such a block, without an
     * error.
     */
-  protected def damagedBlocks: Long = ownDb.damagedBlocks
+  def damagedBlocks: Long = ownDb.damagedBlocks
+
+  /** The same after all records have been read. */
+  def damagedBlocksInAll: Long = ownDb.damagedBlocksInAll
 
   private def ownDb: AttemptRocksDb = rocksDB match {
     case own: AttemptRocksDb => own
@@ -88,6 +91,11 @@ private final class AttemptRocksDb(
 
   def damagedBlocks: Long =
     Using.resource(rocksDbOptions.statistics())(_.getTickerCount(TickerType.BLOCK_CHECKSUM_MISMATCH_COUNT))
+
+  def damagedBlocksInAll: Long = {
+    allColumnFamilyNames.foreach(iterator(_).foreach(_ => ()))
+    damagedBlocks
+  }
 
   // Called before the fields of this object are initialised.
   override protected def createFileManager(

@@ -16,6 +16,7 @@ class LostFilesSuite extends MullionSuite {
     assertEquals(LostFiles.in(new FileNotFoundException("File file:/7_1.zip does not exist.")).isDefined, true)
     assertEquals(LostFiles.in(new EOFException), Some("EOFException"))
     assertEquals(LostFiles.in(new ZipException("cut")), Some("ZipException: cut"))
+    assertEquals(LostFiles.in(new AssertionError("assertion failed: another")), None)
     assertEquals(LostFiles.in(new IOException("Stream is corrupted")), Some("IOException: Stream is corrupted"))
   }
 

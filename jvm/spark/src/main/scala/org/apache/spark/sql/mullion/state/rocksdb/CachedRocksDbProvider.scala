@@ -12,14 +12,14 @@ import org.apache.spark.sql.mullion.state.attempt.AttemptId
   * returned in the last batch. Both are freed when Spark closes the provider, because the query has ended or the
   * partition has moved.
   */
-final class CachedRocksDbProvider extends RocksDbProvider {
+final class CachedRocksDbProvider extends RocksDbProvider with BlockChecks {
   private val hot = new CachedRecords
   private val rows = new KeptRows
 
   ClosedAtExit.begin()
 
   override protected def around(store: StateStore): StateStore =
-    new CachedRocksDbStore(store, hot, rows, () => damagedBlocks)
+    new CachedRocksDbStore(store, hot, rows, this)
 
   override protected def nextId(conf: StateStoreConf): String = AttemptId.next(conf)
 
@@ -30,23 +30,32 @@ final class CachedRocksDbProvider extends RocksDbProvider {
     } finally super.close()
 }
 
-/** Spark's store in RocksDB, and its provider's caches.
-  *
-  * @param damagedBlocks
-  *   the number of blocks read so far that differ from their checksums
-  */
+/** Counts of the blocks that differ from their checksums. */
+private[state] trait BlockChecks {
+
+  /** Those that have been read so far. */
+  def damagedBlocks: Long
+
+  /** Those among all, after all records have been read. */
+  def damagedBlocksInAll: Long
+}
+
+/** Spark's store in RocksDB, and its provider's caches. */
 private[state] final class CachedRocksDbStore(
     under: StateStore,
     val hot: CachedRecords,
     val rows: KeptRows,
-    damagedBlocks: () => Long
+    blocks: BlockChecks
 ) extends StoreAround(under) {
 
   /** Fails if a block was damaged: a scan has then ended before it, as if there were no more records. */
-  def requireSound(): Unit = {
-    val damaged = damagedBlocks()
+  def requireSound(): Unit = requireNone(blocks.damagedBlocks)
+
+  /** The same after all records have been read. */
+  def requireAllSound(): Unit = requireNone(blocks.damagedBlocksInAll)
+
+  private def requireNone(damaged: Long): Unit =
     if (damaged > 0) throw LostFiles.error(id, version, s"has $damaged damaged blocks in its .sst files", None)
-  }
 
   override def get(key: UnsafeRow, family: String): UnsafeRow =
     try super.get(key, family)
@@ -55,5 +64,12 @@ private[state] final class CachedRocksDbStore(
   override def commit(): Long = {
     requireSound()
     super.commit()
+  }
+}
+
+private[state] object CachedRocksDbStore {
+  def of(store: StateStore): CachedRocksDbStore = store match {
+    case owned: CachedRocksDbStore => owned
+    case other                     => throw new IllegalStateException(s"${other.id} has no records in memory")
   }
 }

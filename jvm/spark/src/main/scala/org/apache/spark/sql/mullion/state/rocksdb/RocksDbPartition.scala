@@ -41,10 +41,7 @@ private[mullion] final class RocksDbPartition(
   private[state] def segments(spec: FamilySpec, from: Segments.Version): Segments =
     new Segments(store, spec, from, family(spec), counts)
 
-  private val owned = store match {
-    case owned: CachedRocksDbStore => owned
-    case other                     => throw new IllegalStateException(s"${other.id} has no records in memory")
-  }
+  private val owned = CachedRocksDbStore.of(store)
 
   /** The cached records. */
   private[state] val hot: CachedRecords = owned.hot

@@ -39,7 +39,7 @@ private[mullion] final class SimulatedState(families: Seq[FamilySpec]) {
       contents => checkpoint((partition, version + 1, next)) = contents
     )
     val hot = memories.getOrElseUpdate((executor, partition), new CachedRecords)
-    val owned = new CachedRocksDbStore(store.proxy, hot, new KeptRows)
+    val owned = new CachedRocksDbStore(store.proxy, hot, new KeptRows, SoundBlocks)
     val rocks = new RocksDbPartition(owned, families.head, families.tail)
     val opened = CachedPartition(rocks, families, version, id, room)
     new Opened(new ExpiringPartition(opened), () => next, () => opened.abort())
@@ -161,4 +161,11 @@ private object SimulatedRocksDb {
     case Some((RecordOrder.ByFirst(columns), _)) => prefix(columns).orElse(bytes)
     case Some((RecordOrder.WithinKey, length))   => prefix(length - 1).orElse(long(length - 1))
   }
+}
+
+/** A store without damaged blocks. */
+private object SoundBlocks extends BlockChecks {
+  override def damagedBlocks: Long = 0
+
+  override def damagedBlocksInAll: Long = 0
 }
