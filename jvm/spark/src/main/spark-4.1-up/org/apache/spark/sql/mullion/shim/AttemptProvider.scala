@@ -93,7 +93,7 @@ private final class AttemptRocksDb(
     Using.resource(rocksDbOptions.statistics())(_.getTickerCount(TickerType.BLOCK_CHECKSUM_MISMATCH_COUNT))
 
   def damagedBlocksInAll: Long = {
-    allColumnFamilyNames.foreach(iterator(_).foreach(_ => ()))
+    iterator().foreach(_ => ())
     damagedBlocks
   }
 
