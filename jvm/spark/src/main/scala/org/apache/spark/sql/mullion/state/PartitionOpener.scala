@@ -23,6 +23,7 @@ import org.apache.spark.sql.mullion.state.rocksdb.{
   ExpiringPartition,
   KeptRows,
   KeyLayout,
+  LostFiles,
   RocksDbPartition,
   RowBytes
 }

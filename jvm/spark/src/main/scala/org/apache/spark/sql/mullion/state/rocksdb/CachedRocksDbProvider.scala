@@ -5,7 +5,6 @@ import org.rocksdb.RocksDBException
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreConf}
 import org.apache.spark.sql.mullion.shim.{RocksDbProvider, StoreAround}
-import org.apache.spark.sql.mullion.state.LostFiles
 import org.apache.spark.sql.mullion.state.attempt.AttemptId
 
 /** Spark's provider of state in RocksDB, with the cached records of its partition and the rows that the operator

@@ -7,7 +7,6 @@ import org.rocksdb.RocksDBException
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.mullion.shim.SparkVersionShim
-import org.apache.spark.sql.mullion.state.LostFiles
 import org.apache.spark.sql.mullion.state.packed.Segments
 import org.apache.spark.sql.mullion.state.record.{
   BorrowedRow,

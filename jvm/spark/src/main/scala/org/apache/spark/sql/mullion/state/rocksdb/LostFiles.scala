@@ -1,4 +1,4 @@
-package org.apache.spark.sql.mullion.state
+package org.apache.spark.sql.mullion.state.rocksdb
 
 import java.io.{EOFException, FileNotFoundException, IOException}
 import java.util.zip.ZipException
