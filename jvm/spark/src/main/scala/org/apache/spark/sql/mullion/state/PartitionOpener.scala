@@ -284,10 +284,10 @@ private[mullion] object PartitionOpener {
   private val changelog = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
   private val writeBuffer = "spark.sql.streaming.stateStore.rocksdb.writeBufferSizeMB"
 
-  /** True if all files of state have checksums inside. With format 2 Spark adds a file with a checksum to each, which
-    * doubles the files of a micro-batch; with format 1 it adds none. Of the codecs only LZ4 detects each changed byte.
+  /** True if Spark would write no checksum files for the session's own format, and changelogs need none. Such files
+    * double the files of a micro-batch. Of the codecs only LZ4 detects each changed byte.
     */
-  private def hasChecksums(session: SQLConf): Boolean =
+  private def omitsChecksumFiles(session: SQLConf): Boolean =
     session.stateStoreCheckpointFormatVersion < 2 && !session.contains(fileChecksum) &&
       session.stateStoreCompressionCodec == "lz4"
 
@@ -297,7 +297,7 @@ private[mullion] object PartitionOpener {
     conf.setConf(SQLConf.STATE_STORE_PROVIDER_CLASS, classOf[CachedRocksDbProvider].getName)
     // Version ids are part of file names even if Spark's commit log has none.
     conf.setConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION, 2)
-    if (hasChecksums(session)) conf.setConfString(fileChecksum, "false")
+    if (omitsChecksumFiles(session)) conf.setConfString(fileChecksum, "false")
     // RocksDB would look up each written key to count keys. Mullion counts its own records.
     conf.setConfString("spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows", "false")
     // A batch writes its changes, not the files of the store, unless the session's settings differ.
