@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import DamagedStateError, Early, StateLostError, Tumbling, read_panes, together, windowed
+from tests.support.checked import settings
 from tests.support.clocked import ClockedQuery
 from tests.support.streams import SECOND, Feed
 
@@ -113,8 +114,7 @@ def test_a_changed_byte_in_a_changelog_is_rejected_on_a_file_system_without_chec
 ) -> None:
     name = "spark.sql.streaming.stateStore.compression.codec"
     feed, checkpoint = Feed(tmp_path / "in", "k string"), tmp_path / "checkpoint"
-    spark.conf.set(name, codec)
-    try:
+    with settings(spark, {name: codec}):
         with ClockedQuery(of_one(feed.stream(spark)), checkpoint=checkpoint) as query:
             for seconds in (range(50), range(50, 100)):
                 feed.write([(second * SECOND, f"key {second % 7}") for second in seconds])
@@ -134,8 +134,6 @@ def test_a_changed_byte_in_a_changelog_is_rejected_on_a_file_system_without_chec
                 # The last bytes have no meaning.
                 assert now == panes, at
         assert rejections > 8
-    finally:
-        spark.conf.unset(name)
 
 
 def test_a_damaged_block_of_a_file_of_rocksdb_fails_the_query_and_its_readers_instead_of_hiding_panes(
